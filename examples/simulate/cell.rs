@@ -5,9 +5,11 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use phalanx::plugins::Fit;
-use phalanx::queue::{Backfill, HeadOfLine, ReservationPolicy, Settings};
+use phalanx::queue::{Backfill, HeadOfLine, PreemptionSettings, ReservationPolicy, Settings};
+use phalanx::quota::{Flavor, Queue, Quota, Tenants};
 use phalanx::simulate::{
-    Estimates, Happening, Job, Preemptive, PreemptiveJob, Random, Sample, Simulation, Srsf, Srtf,
+    Estimates, Happening, Job, JobRecord, Preemptive, PreemptiveJob, Random, Sample, Simulation,
+    Srsf, Srtf,
 };
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Strategy, Time, place_gang};
 use serde_json::{Value, json};
@@ -17,6 +19,8 @@ use super::trace::{Trace, TraceJob};
 /// The resource of GPUs; shares of one are in thousandths.
 const GPU: &str = "nvidia.com/gpu";
 const GPU_MILLI: &str = "gpu-milli";
+/// Nodes of a rack.
+const RACK: u32 = 5;
 
 /// The machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +66,22 @@ pub(crate) struct Done {
 }
 
 /// The policies.
-pub(crate) const POLICIES: [&str; 8] =
-    ["fcfs", "easy", "easy_sjbf", "conservative", "srtf", "srsf", "none", "reservations"];
+pub(crate) const POLICIES: [&str; 11] = [
+    "fcfs",
+    "easy",
+    "easy_sjbf",
+    "conservative",
+    "srtf",
+    "srsf",
+    "none",
+    "reservations",
+    "tenants_joint",
+    "tenants_quota",
+    "tenants_none",
+];
+
+/// The queues of the policies with tenants, each with half of the GPUs.
+const TENANTS: [&str; 2] = ["left", "right"];
 
 fn settings(policy: &str) -> Settings {
     let settings = Settings::new();
@@ -75,11 +93,39 @@ fn settings(policy: &str) -> Settings {
         "reservations" => settings.reservation(
             ReservationPolicy::new().after(Duration::from_secs(600)).timeout(Duration::MAX),
         ),
+        "tenants_joint" => settings.preemption(PreemptionSettings::new()),
+        "tenants_quota" => settings.preemption(PreemptionSettings::new().joint(false)),
         _ => settings,
     }
 }
 
+/// Work of jobs that have ended until a time: the measured resource × hours, without what ran in vain.
+fn goodput(jobs: &[JobRecord], until: Time) -> f64 {
+    let ended = jobs.iter().filter(|job| job.end.is_some_and(|end| end <= until));
+    ended.map(|job| job.amount as f64 * job.run_time.as_secs_f64()).sum::<f64>() / 3_600.0
+}
+
 impl Cell {
+    fn has_tenants(&self) -> bool {
+        self.policy.starts_with("tenants")
+    }
+
+    /// The tenant of each job: that of its virtual cluster, by the seed; of its own without one.
+    fn tenants(&self, trace: &Trace) -> Vec<&'static str> {
+        let mut random = Random::new(self.seed);
+        let mut known: BTreeMap<&str, &'static str> = BTreeMap::new();
+        let mut next = || TENANTS[random.below(TENANTS.len() as u64) as usize];
+        let mut all = Vec::with_capacity(trace.jobs.len());
+        for job in &trace.jobs {
+            let own = if job.queue.is_empty() {
+                next()
+            } else {
+                *known.entry(job.queue.as_str()).or_insert_with(&mut next)
+            };
+            all.push(own);
+        }
+        all
+    }
     /// The line that the cell is a function of.
     pub(crate) fn line(&self) -> Value {
         let machines = match self.machines {
@@ -122,11 +168,38 @@ impl Cell {
                 Some(gpus) => node
                     .capacity(GPU, gpus)
                     .capacity(GPU_MILLI, i64::from(gpus) * 1_000)
-                    .label("rack", format!("rack-{}", index / 5)),
+                    .label("rack", format!("rack-{}", index / RACK)),
             };
             cluster.add_node(node).map_err(|error| error.to_string())?;
         }
         Ok(cluster)
+    }
+
+    /// The scheduler, with tenants if the policy has some.
+    fn scheduler(
+        &self,
+        trace: &Trace,
+        cluster: Cluster,
+        framework: Framework,
+    ) -> Result<Scheduler, String> {
+        let scheduler = Scheduler::new(cluster, framework, settings(self.policy));
+        if !self.has_tenants() {
+            return Ok(scheduler);
+        }
+        let Machines::Nodes(nodes, gpus) = self.machines else {
+            return Err(format!("--policy {}: needs nodes of GPUs", self.policy));
+        };
+        let resource = self.resource(trace);
+        let unit = if resource == GPU_MILLI { 1_000 } else { 1 };
+        let half = i64::from(nodes) * i64::from(gpus) * unit / TENANTS.len() as i64;
+        let mut tenants = Tenants::default();
+        tenants.set_flavor(Flavor::new("all"));
+        for name in TENANTS {
+            let queue =
+                Queue::leaf(name).parent("all").quota("all", resource, Quota::nominal(half));
+            tenants.set_queue(queue).map_err(|error| error.to_string())?;
+        }
+        Ok(scheduler.with_tenants(tenants))
     }
 
     /// A job as a gang: processors one by one, or whole nodes and one pod for the rest.
@@ -200,7 +273,7 @@ impl Cell {
         let mut ran = if matches!(self.policy, "srtf" | "srsf") {
             self.preempt(trace, &order, &cluster, &framework, &mut progress)?
         } else {
-            let scheduler = Scheduler::new(cluster, framework, settings(self.policy));
+            let scheduler = self.scheduler(trace, cluster, framework)?;
             self.schedule(trace, &order, scheduler, with_bars, record, &mut progress)?
         };
         if with_starts {
@@ -229,6 +302,7 @@ impl Cell {
         progress: &mut impl FnMut(usize),
     ) -> Result<Ran, String> {
         let mut random = Random::new(self.seed);
+        let tenants = self.tenants(trace);
         let jobs: Vec<Job> = order
             .iter()
             .map(|index| {
@@ -236,9 +310,18 @@ impl Cell {
                 let own = job.estimate.filter(|_| self.estimates.is_none());
                 let estimates = self.estimates.unwrap_or_default();
                 let estimate = own.unwrap_or_else(|| estimates.of(job.run, &mut random));
-                let gang = self.gang(*index, job).run_time_estimate(estimate);
+                let mut gang = self.gang(*index, job).run_time_estimate(estimate);
+                if self.has_tenants() {
+                    // A gang goes whole, and one that fits into a rack is kept in one.
+                    gang = gang.evicted_whole().queue(tenants[*index]);
+                    if (2..=RACK as usize).contains(&gang.pods.len()) {
+                        gang = gang.require("rack");
+                    }
+                }
                 let mut made = Job::new(gang, job.submit, job.run);
-                made.queue.clone_from(&job.queue);
+                if !self.has_tenants() {
+                    made.queue.clone_from(&job.queue);
+                }
                 made
             })
             .collect();
@@ -313,6 +396,7 @@ impl Cell {
             "mean_queue": summary.mean_queue,
             "jain": summary.jain,
             "work_lost_s": summary.work_lost,
+            "goodput_h": goodput(&results.jobs, last),
             "promises_broken": metrics.promises_broken,
             "backfilled": metrics.backfilled,
             "decisions": results.decisions,

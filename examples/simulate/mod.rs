@@ -42,7 +42,9 @@ Options:
   --nodes N[,...]      nodes of GPUs [philly 125, muri 8, openb 777]
   --gpus-per-node G    GPUs of each [8]
   --policy P[,...]     fcfs, easy, easy_sjbf, conservative, srtf, srsf; none (whoever fits goes),
-                       reservations (room is set aside for the first of the line) [easy]
+                       reservations (room is set aside for the first of the line); two tenants
+                       with half of the GPUs each: tenants_joint, tenants_quota (who yields is
+                       searched over quota and room, or quota names it), tenants_none [easy]
   --estimates E[,...]  exact, over (1 to 3 times the run time) or modal (by classes) [those of
                        the file, else exact]
   --seed S[,...]       of estimates [1]

@@ -62,6 +62,8 @@ Usage: throughput --nodes N --pods P [options]
                     is to start: --nodes is 5000 then unless given
   --claims          pods with resource claims on nodes of 8 devices: --nodes is 1000 and --gang 64
                     unless given
+  --queues Q        with --preempt: the gangs belong to Q queues that have borrowed the quota of
+                    the new gang's, and who yields is searched over quota and room (0: no tenants)
   --day             an hour of two schedulers on one cluster: --nodes is 5000 then unless given
   --seed S          what is drawn on that day                          (1)
   --seconds T       how long it is, of virtual time                    (3600)
@@ -110,6 +112,7 @@ are all that is held, at a sixth of the day and at its end; plans is a hash of a
         "--churn",
         "--seed",
         "--seconds",
+        "--queues",
         "--output",
     ],
     flags: &["--mixed", "--topology", "--unpruned", "--first-use", "--preempt", "--claims", "--day"],
@@ -147,7 +150,14 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
         return Ok(Finish::with(0, text));
     }
     if arguments.flag("--preempt") {
-        let figures = preempt::measure(&scene, straight_pass_us(&scene));
+        let queues = arguments.number("--queues", 0, 0..=1_000_000)? as usize;
+        let straight = straight_pass_us(&scene);
+        let figures = if queues == 0 {
+            preempt::measure(&scene, straight)
+        } else {
+            let found = preempt::measure_tenants(&scene, queues, straight);
+            found.map_err(|error| Mistake::Input(error.to_string()))?
+        };
         let text = if output == "json" { figures.json() } else { figures.text() };
         return Ok(Finish::with(0, text));
     }

@@ -1,8 +1,11 @@
-//! Preemption on a full cluster: how long it takes to find who must go.
+//! Preemption on a full cluster: how long it takes to find who must go, with tenants or without.
 
 use std::time::Instant;
 
-use phalanx::preempt::{PreemptingPlanner, Preemption, RunningWork};
+use phalanx::model::Amounts;
+use phalanx::preempt::{PreemptingPlanner, Preemption, PreemptionRequest, RunningWork};
+use phalanx::quota::{Claim, Flavor, PodSet, Queue, Quota, QuotaError, Tenants};
+use phalanx::reclaim::reclaim;
 use phalanx::{Cluster, Framework, Pod, PodGroup, Request, Time};
 
 use crate::scene::{Dice, GPU, Scene};
@@ -20,6 +23,7 @@ pub(crate) struct Figures {
     nodes: usize,
     running_pods: usize,
     running_gangs: usize,
+    queues: usize,
     gang: usize,
     cold_us: f64,
     warm_us: f64,
@@ -35,12 +39,13 @@ pub(crate) struct Figures {
 
 /// Fills all nodes with gangs of 8 to 64 pods of one GPU each, one after another. With a topology
 /// the racks are filled in turn, as gangs that require a rack would fill them.
-fn fill(scene: &Scene, cluster: &mut Cluster) -> RunningWork {
+fn fill(scene: &Scene, cluster: &mut Cluster) -> (RunningWork, Vec<i64>) {
     let mut order: Vec<usize> = (0..scene.nodes).collect();
     if scene.topology {
         order.sort_by_key(|node| (node % scene.racks, *node));
     }
     let mut running = RunningWork::new();
+    let mut sizes: Vec<i64> = Vec::new();
     let mut dice = Dice(7);
     let mut left = 0;
     let mut gang = 0;
@@ -59,19 +64,103 @@ fn fill(scene: &Scene, cluster: &mut Cluster) -> RunningWork {
                 template = Pod::new().request("cpu", 1).request("memory", "2Gi").request(GPU, 1);
                 template = template.priority(priority).since(start).in_group(&name);
                 gang += 1;
+                sizes.push(0);
             }
             left -= 1;
+            if let Some(size) = sizes.last_mut() {
+                *size += 1;
+            }
             let pod = template.clone().name(format!("{name}-{node}-{slot}"));
             let _ = cluster.add_pod(pod.on(format!("n{node:06}")));
         }
     }
-    running
+    (running, sizes)
+}
+
+fn claim(name: &str, queue: usize, gpus: i64) -> Claim {
+    let mut requests = Amounts::new();
+    requests.set(GPU, gpus);
+    Claim::new(name, format!("q{queue}")).pods(PodSet::new("main", 1, requests))
+}
+
+/// Queues that have borrowed all that the first of them is promised: the others have their gangs in
+/// turn, and are promised 8 GPUs each.
+fn tenants(queues: usize, sizes: &[i64]) -> Result<Tenants, QuotaError> {
+    let mut tenants = Tenants::default();
+    tenants.set_flavor(Flavor::new("all"));
+    let others = queues.max(2) - 1;
+    let rest = (sizes.iter().sum::<i64>() - 8 * others as i64).max(0);
+    for queue in 0..=others {
+        let promised = if queue == 0 { rest } else { 8 };
+        let own = Queue::leaf(format!("q{queue}")).parent("all");
+        tenants.set_queue(own.quota("all", GPU, Quota::nominal(promised)))?;
+    }
+    let of = tenants.intern("all", GPU);
+    for (gang, size) in sizes.iter().enumerate() {
+        let own = claim(&format!("default/run-{gang}"), 1 + gang % others, *size);
+        tenants.restore(&own, &[(of, *size)].into_iter().collect(), Time::ZERO)?;
+    }
+    Ok(tenants)
+}
+
+/// Measures a scene, with so many queues of tenants if there are any: then nothing is refused.
+///
+/// # Errors
+/// More queues than there is quota for.
+pub(crate) fn measure_tenants(
+    scene: &Scene,
+    queues: usize,
+    straight_pass_us: f64,
+) -> Result<Figures, QuotaError> {
+    let framework = scene.framework();
+    let mut cluster = scene.nodes();
+    let (running, sizes) = fill(scene, &mut cluster);
+    let mut tenants = tenants(queues, &sizes)?;
+    let mut figures = Figures {
+        nodes: scene.nodes,
+        running_pods: cluster.pod_count(),
+        running_gangs: running.groups().count(),
+        queues,
+        gang: scene.gang,
+        straight_pass_us,
+        ..Figures::default()
+    };
+    let mut churn = scene.churn();
+    let mut warm = PreemptingPlanner::new();
+    let mut once = |planner: &mut PreemptingPlanner, cluster: &Cluster, number: usize| {
+        let mut group = scene.group(0).queue("q0").priority(ABOVE);
+        group.name = format!("new-{number}");
+        let own = claim(&format!("default/new-{number}"), 0, scene.gang as i64);
+        let request = PreemptionRequest::new(Request::new(&group).now(Time::from_secs(NOW)));
+        let start = Instant::now();
+        let known = (cluster, &framework, &running);
+        let found = reclaim(planner, known, (&mut tenants, &own), request);
+        let micros = start.elapsed().as_secs_f64() * 1e6;
+        if let Ok(Preemption::Preempt(preempt)) = found.map(|found| found.answer) {
+            figures.victims = preempt.cost.units;
+            figures.victim_pods = preempt.cost.pods;
+            figures.least = preempt.is_least();
+            figures.trials = planner.trials();
+            figures.steps = preempt.steps;
+        }
+        micros
+    };
+    let (mut cold_us, mut warm_us) = (f64::INFINITY, f64::INFINITY);
+    for number in 0..TIMES {
+        cold_us = cold_us.min(once(&mut PreemptingPlanner::new(), &cluster, number));
+    }
+    for number in 0..TIMES {
+        churn.step(&mut cluster);
+        warm_us = warm_us.min(once(&mut warm, &cluster, number));
+    }
+    (figures.cold_us, figures.warm_us) = (cold_us, warm_us);
+    Ok(figures)
 }
 
 pub(crate) fn measure(scene: &Scene, straight_pass_us: f64) -> Figures {
     let framework = scene.framework();
     let mut cluster = scene.nodes();
-    let running = fill(scene, &mut cluster);
+    let (running, _) = fill(scene, &mut cluster);
     let mut figures = Figures {
         nodes: scene.nodes,
         running_pods: cluster.pod_count(),
@@ -135,6 +224,7 @@ impl Figures {
             ("nodes", self.nodes.to_string()),
             ("running_pods", self.running_pods.to_string()),
             ("running_gangs", self.running_gangs.to_string()),
+            ("queues", self.queues.to_string()),
             ("gang", self.gang.to_string()),
             ("preempt_cold_us", format!("{:.3}", self.cold_us)),
             ("preempt_warm_us", format!("{:.3}", self.warm_us)),

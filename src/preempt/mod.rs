@@ -16,6 +16,7 @@ mod arena;
 mod bound;
 mod branch;
 mod budget;
+mod checkpoints;
 mod cost;
 mod devices;
 mod domains;
@@ -38,6 +39,7 @@ mod yielding;
 
 pub use answer::{EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 pub use budget::DisruptionBudget;
+pub use checkpoints::Checkpoints;
 pub use cost::Cost;
 pub use explain::{Instead, Kept, PreemptionExplanation, Taken, TakenFor};
 pub use moves::{AnyUnit, Consolidation, Defragmentation, MoveClaim, MoveCost, Room};

@@ -105,6 +105,8 @@ pub struct Preemption {
     pub start: Option<Span>,
     /// How long a victim may take to go.
     pub grace: Option<Span>,
+    /// Whether victims are searched over quota and room at once. Without it: not in Kueue's dialect.
+    pub joint: Option<bool>,
 }
 
 /// Pods that may be taken for a group that does not fit.

@@ -128,6 +128,7 @@ fn settings(file: &File, salt: u64) -> queue::Settings {
         own.timeout = or(preemption.timeout, own.timeout);
         own.start_timeout = or(preemption.start, own.start_timeout);
         own.grace_period = or(preemption.grace, own.grace_period);
+        own.joint = preemption.joint;
         own
     });
     settings.strategy = file.strategy;
@@ -179,9 +180,10 @@ mod tests {
     fn preemption_is_on_where_its_section_is_there() {
         let defaults = settings(&read("preemption: {}"), 0).preemption;
         assert_eq!(defaults, Some(PreemptionSettings::default()));
-        let some = "preemption: {policy: lowerPriorityInQueue, budget: 9, grace: 90s}";
+        let some = "preemption: {policy: lowerPriorityInQueue, budget: 9, grace: 90s, joint: true}";
         let own = settings(&read(some), 0).preemption.expect("it is on");
         assert_eq!((own.budget, own.grace_period), (9, Duration::from_secs(90)));
+        assert_eq!(own.joint, Some(true));
         let error = File::read("profile: pack\npreemption:\n  victims: all\n").unwrap_err();
         assert!(error.contains('3') && error.contains("victims"), "{error}");
     }

@@ -1,6 +1,6 @@
 //! Victims over quota and room at once.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
@@ -8,8 +8,9 @@ use core::mem;
 use super::Scheduler;
 use super::seek::{Found, Yielding};
 use crate::model::PodGroup;
-use crate::preempt::{Preemption, PreemptionRequest, Victim};
+use crate::preempt::{Consolidation, Preemption, PreemptionRequest, Victim};
 use crate::queue::holds::{Holds, View};
+use crate::queue::PreemptionSettings;
 use crate::queue::removals::{Takeable, pod_name};
 use crate::queue::tenancy::Admitted;
 use crate::queue::terms::ids::GroupId;
@@ -21,17 +22,26 @@ impl Scheduler {
     pub(super) fn find_jointly(&mut self, id: GroupId, tree: &PodGroup) -> Option<Found> {
         let settings = self.world.settings().preemption?;
         let is_alone = self.groups.gang_group(id).is_ok_and(|gang| gang.len() == 1);
-        if !settings.joint || self.tenancy.is_none() || !is_alone {
+        let is_joint = self.tenancy.as_ref().is_some_and(|own| own.searches_jointly(&self.world));
+        if !is_joint || !is_alone {
             return None;
         }
         let holds = self.holds_that_yield(id, &Yielding::of_less_important());
         let aside = self.holds.set_aside(&mut self.world, holds.into_iter());
-        let found = self.search_jointly(id, tree, settings.budget);
-        let found = found.filter(|(found, _)| self.is_suitable(id, found));
+        let movable = self.movable(id);
+        let mut found = None;
+        if !movable.is_empty() {
+            found = self.search_jointly(id, tree, settings, Some(movable));
+            found = found.filter(|(found, _)| self.is_suitable(id, found));
+        }
+        if found.is_none() {
+            found = self.search_jointly(id, tree, settings, None);
+            found = found.filter(|(found, _)| self.is_suitable(id, found));
+        }
         Holds::put_back(&mut self.world, aside);
         let (mut found, wanted) = found?;
         found.plan.forget_avoided();
-        // What is leaving for others gives quota back, and has not yet.
+        // Groups that leave for others give quota back, and have not yet.
         if found.victims.is_empty() && !self.tenancy.as_mut()?.fits_now(&wanted) {
             return None;
         }
@@ -39,12 +49,14 @@ impl Scheduler {
         Some(Found { admitted: alloc::vec![admitted], ..found })
     }
 
-    /// The set, with the quota that the group gets once it has gone.
+    /// The set, with the quota that the group gets once it has gone. With `movable`, units of some
+    /// groups move in place of victims where quota suffices: alone if that is enough.
     fn search_jointly(
         &mut self,
         id: GroupId,
         tree: &PodGroup,
-        budget: u64,
+        settings: PreemptionSettings,
+        movable: Option<BTreeSet<GroupId>>,
     ) -> Option<(Found, Admitted)> {
         let mut tree = tree.clone();
         let (tenancy, owners) = self.tenancy_and_owners()?;
@@ -59,7 +71,7 @@ impl Scheduler {
         let without = self.without_claims(id, &[], &Yielding::of_less_important());
         let cluster = without.as_ref().map_or(self.world.cluster(), View::cluster);
         let strategy = self.groups.get(&id)?.strategy();
-        let policy = Arc::clone(&self.policy);
+        let (policy, move_policy) = (Arc::clone(&self.policy), Arc::clone(&self.move_policy));
         let rule = Quota::new(self.tenancy.as_mut()?.yields(&wanted)?);
         let entitled = Entitled { own: &*policy, names: rule.own_names() };
         let takeable = Takeable {
@@ -67,25 +79,38 @@ impl Scheduler {
             cluster,
             groups: &self.groups,
             removals: &self.removals,
-            victims,
+            victims: victims.clone(),
             queue: None,
             partners: self.groups.partners().groups(id),
             movable: None,
         };
+        let moves = Takeable { policy: &*move_policy, victims, movable, ..takeable };
         let request = self.world.request(&tree, strategy, self.world.now());
         let request = PreemptionRequest::new(request).policy(&takeable).yielding(&rule);
-        let request = request.budget(budget);
+        let mut request = request.budget(settings.budget);
+        if moves.movable.is_some() {
+            let units = Consolidation::new(settings.consolidation).policy(&moves).or_evict();
+            request = request.consolidation(units);
+        }
         let mut planner = mem::take(&mut self.victim_planner);
         let (framework, running) = (self.world.framework(), self.removals.running_work());
         let answer = planner.place(cluster, framework, running, request);
+        drop(rule);
         self.victim_planner = planner;
-        let (victims, plan) = match answer {
-            Ok(Preemption::Placed(plan)) => (Vec::new(), plan),
-            Ok(Preemption::Preempt(preempt)) => (preempt.victims, preempt.plan),
+        let (victims, moves, plan) = match answer {
+            Ok(Preemption::Placed(plan)) => (Vec::new(), Vec::new(), plan),
+            Ok(Preemption::Preempt(preempt)) if preempt.move_cost.budgets_broken == 0 => {
+                (preempt.victims, preempt.moves, preempt.plan)
+            }
             _ => return None,
         };
-        let found = Found::new(self.joined(victims), Vec::new(), plan)?;
-        let is_admitted = found.victims.is_empty() || self.is_admitted(&tree, &found);
+        let moves = self.real_moves(moves);
+        if !moves.iter().all(|step| self.keeps_quota(step)) {
+            return None;
+        }
+        let found = Found::new(self.joined(victims), moves, plan)?;
+        let goes_now = found.victims.is_empty() && found.moves.is_empty();
+        let is_admitted = goes_now || self.is_admitted(&tree, &found);
         is_admitted.then_some((found, wanted))
     }
 

@@ -196,7 +196,7 @@ impl Scheduler {
     }
 
     /// Moves without those of units that get the place that they have.
-    fn real_moves(&self, mut moves: Vec<Move>) -> Vec<Move> {
+    pub(super) fn real_moves(&self, mut moves: Vec<Move>) -> Vec<Move> {
         let stays = |step: &Move| {
             let own = self.world.cluster().pod(&step.pod.namespace, &step.pod.name);
             step.to == step.pod.node && own.is_some_and(|pod| pod.device_indexes() == step.devices)
@@ -210,7 +210,7 @@ impl Scheduler {
     }
 
     /// The groups whose units may move for another: they run whole and by themselves.
-    fn movable(&self, id: GroupId) -> BTreeSet<GroupId> {
+    pub(super) fn movable(&self, id: GroupId) -> BTreeSet<GroupId> {
         if self.world.settings().preemption.is_none_or(|own| own.consolidation == 0) {
             return BTreeSet::new();
         }

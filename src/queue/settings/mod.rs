@@ -477,9 +477,11 @@ pub struct PreemptionSettings {
     /// [`Scheduler::with_move_policy`](crate::queue::Scheduler::with_move_policy).
     pub consolidation: u32,
     /// Whether victims are searched over quota and room at once, where those that quota names by
-    /// itself make no room; see [`reclaim`](crate::reclaim). Default false. Dialects that do not say
+    /// itself make no room; see [`reclaim`](crate::reclaim). Default `None`: in this crate's own
+    /// dialect, not in those of other schedulers
+    /// ([`Tenants::yields_jointly`](crate::quota::Tenants::yields_jointly)). Dialects that do not say
     /// which sets may yield go on as before.
-    pub joint: bool,
+    pub joint: Option<bool>,
 }
 
 impl Default for PreemptionSettings {
@@ -490,7 +492,7 @@ impl Default for PreemptionSettings {
             start_timeout: Duration::from_secs(120),
             grace_period: Duration::from_secs(120),
             consolidation: 0,
-            joint: false,
+            joint: None,
         }
     }
 }
@@ -585,11 +587,20 @@ impl PreemptionSettings {
         self
     }
 
-    /// Sets whether victims are searched over quota and room at once. Dialects that do not say which
-    /// sets may yield ([`Tenants::yields`](crate::quota::Tenants::yields)) go on as before.
+    /// Sets whether victims are searched over quota and room at once, whatever the dialect. Dialects
+    /// that do not say which sets may yield ([`Tenants::yields`](crate::quota::Tenants::yields)) go on as
+    /// before.
+    ///
+    /// ```
+    /// use phalanx::queue::PreemptionSettings;
+    ///
+    /// // Kueue's tenants name victims by Kueue's own search, unless this is said.
+    /// let preemption = PreemptionSettings::new().joint(true);
+    /// # assert_eq!(preemption.joint, Some(true));
+    /// ```
     #[must_use]
     pub fn joint(mut self, joint: bool) -> PreemptionSettings {
-        self.joint = joint;
+        self.joint = Some(joint);
         self
     }
 }

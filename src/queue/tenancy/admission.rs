@@ -368,6 +368,12 @@ impl Tenancy {
         (Some(Sought { admitted, giving: groups, yields }), ends)
     }
 
+    /// Whether victims are searched over quota and room at once.
+    pub(in crate::queue) fn searches_jointly(&self, world: &World) -> bool {
+        let settings = world.settings().preemption;
+        settings.is_some_and(|own| own.joint.unwrap_or(self.tenants.yields_jointly()))
+    }
+
     /// The quota that a group would get by victims, for a search over quota and room at once. It is
     /// not kept; the tree is kept on the nodes of the flavors. `None` if limits keep the group out,
     /// or it preempts nothing.
@@ -503,9 +509,8 @@ impl Tenancy {
         let found = self.decide_claim(owners, &claim, &mut ends);
         self.set_holder_leaving(root, true);
         let is_named = found.as_ref().is_ok_and(|found| found.going.contains(&root));
-        let joint = owners.world.settings().preemption.is_some_and(|own| own.joint);
         let Ok(Reclaim { decision, .. }) = found else { return (false, ends) };
-        (is_named || joint && self.may_yield(&claim, &decision, root), ends)
+        (is_named || self.searches_jointly(owners.world) && self.may_yield(&claim, &decision, root), ends)
     }
 
     /// Whether a group may yield for a claim, when all that are leaving have.

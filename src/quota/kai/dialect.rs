@@ -23,15 +23,15 @@ use crate::Time;
 pub(in crate::quota) const CLUSTER: &str = "(cluster)";
 
 impl Kai {
-    fn is_preemptible(&self, said: Option<bool>, priority: i64) -> bool {
+    pub(super) fn is_preemptible(&self, said: Option<bool>, priority: i64) -> bool {
         said.unwrap_or(priority < self.settings.preemptible_below)
     }
 
-    fn may_be_taken(&self, holder: &Holder) -> bool {
+    pub(super) fn may_be_taken(&self, holder: &Holder) -> bool {
         !holder.kept && self.is_preemptible(holder.preemptible, holder.priority)
     }
 
-    fn runtimes(&self, tables: &Tables) -> MinRuntime {
+    pub(super) fn runtimes(&self, tables: &Tables) -> MinRuntime {
         let settings = &self.settings;
         let queue = |queue: &QueueShare| {
             let own = settings.min_runtimes.get(&queue.name).copied().unwrap_or_default();
@@ -68,12 +68,12 @@ fn stands(mut queue: Queue) -> Queue {
 
 /// Queues, by their places in the tables.
 pub(in crate::quota) struct Tables {
-    shares: QueueShares,
-    places: BTreeMap<QueueId, usize>,
+    pub(super) shares: QueueShares,
+    pub(super) places: BTreeMap<QueueId, usize>,
 }
 
 impl Tables {
-    fn quantities(&self, usage: &Usage) -> KaiQuantities {
+    pub(super) fn quantities(&self, usage: &Usage) -> KaiQuantities {
         let mut amounts: KaiQuantities = self.shares.totals.iter().map(|_| 0).collect();
         for (of, amount) in usage {
             if let Some(own) = amounts.get_mut(of.0 as usize) {
@@ -84,7 +84,7 @@ impl Tables {
     }
 
     /// Counts what waits with a claim that is not in the sums.
-    fn ask(&mut self, leaf: usize, amounts: &[i64]) {
+    pub(super) fn ask(&mut self, leaf: usize, amounts: &[i64]) {
         let path: Vec<usize> = self.shares.path(leaf).collect();
         for queue in path {
             for (own, amount) in self.shares.queues[queue].resources.iter_mut().zip(amounts) {
@@ -247,7 +247,7 @@ impl Tenants {
     }
 
     /// The queues as tables, without what is fair.
-    fn tables(&self, kai: &Kai) -> Tables {
+    pub(super) fn tables(&self, kai: &Kai) -> Tables {
         let tree = &self.books.tree;
         let numbers: Vec<FlavorResource> = tree.numbers().collect();
         let root = tree.queue(QueueKind::Inner, CLUSTER);
@@ -297,7 +297,7 @@ impl Tenants {
     }
 
     /// Counts what is held by work that is not preemptible. O(holders).
-    fn count_non_preemptible(&self, kai: &Kai, tables: &mut Tables) {
+    pub(super) fn count_non_preemptible(&self, kai: &Kai, tables: &mut Tables) {
         let leaves: Vec<(QueueId, usize)> =
             tables.places.iter().map(|(id, place)| (*id, *place)).collect();
         for (leaf, place) in leaves {

@@ -13,6 +13,7 @@ mod order;
 mod queues;
 mod settings;
 mod turns;
+mod yields;
 
 pub use division::{DivisionRules, Sibling, divide};
 pub use min_runtime::{MinRuntime, ReclaimMethod, RuntimeQueue, is_protected};
@@ -25,3 +26,4 @@ pub use queues::{
 };
 pub(super) use settings::Kai;
 pub use settings::{KaiSettings, QueueMinRuntime};
+pub(super) use yields::{KaiSets, Standing};

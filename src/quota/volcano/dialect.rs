@@ -99,7 +99,7 @@ impl Tenants {
 }
 
 /// Amounts of a usage in Volcano's units.
-fn amounts(tree: &QueueTree, usage: &[(FlavorResource, i64)]) -> Resources {
+pub(super) fn amounts(tree: &QueueTree, usage: &[(FlavorResource, i64)]) -> Resources {
     let mut sum = Resources::default();
     for &(of, amount) in usage {
         match tree.names(of).1 {
@@ -113,7 +113,7 @@ fn amounts(tree: &QueueTree, usage: &[(FlavorResource, i64)]) -> Resources {
 }
 
 /// The queues as they stand, with what a claim asks for.
-struct Session<'a> {
+pub(super) struct Session<'a> {
     tenants: &'a Tenants,
     /// `None`: `drf`, which holds no queue to anything.
     quotas: Option<Quotas>,
@@ -123,7 +123,12 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(tenants: &'a Tenants, rule: VolcanoRule, queue: QueueId, usage: &Usage) -> Session<'a> {
+    pub(super) fn new(
+        tenants: &'a Tenants,
+        rule: VolcanoRule,
+        queue: QueueId,
+        usage: &Usage,
+    ) -> Session<'a> {
         let tree = tenants.tree();
         let name = tree.spec(queue).map(|spec| spec.name.clone()).unwrap_or_default();
         let request = amounts(tree, usage);
@@ -187,6 +192,11 @@ impl<'a> Session<'a> {
             }
         };
         Session { tenants, quotas, queue, name, request }
+    }
+
+    /// The queues, the name of the claim's queue, and its request.
+    pub(super) fn into_parts(self) -> (Option<Quotas>, String, Resources) {
+        (self.quotas, self.name, self.request)
     }
 
     /// Whether the queue may have what is asked for now.
@@ -289,6 +299,6 @@ impl<'a> Session<'a> {
 }
 
 /// Whether something is used that is asked for.
-fn shares_any(has: &Usage, asks: &Usage) -> bool {
+pub(super) fn shares_any(has: &Usage, asks: &Usage) -> bool {
     has.iter().any(|(of, amount)| *amount > 0 && asks.iter().any(|(own, _)| own == of))
 }

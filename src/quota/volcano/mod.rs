@@ -11,9 +11,11 @@ mod drf;
 mod quotas;
 mod resources;
 mod settings;
+mod yields;
 
 pub use attributes::{Attributes, ROOT, capacity, capacity_tree, inqueue, proportion};
 pub use drf::{HierarchicalShares, VolcanoJobStanding, may_take};
 pub use quotas::Quotas;
 pub use resources::{Missing, Resources, TOLERANCE, dominant_share, share};
 pub use settings::VolcanoRule;
+pub(super) use yields::{Standing, VolcanoSets};

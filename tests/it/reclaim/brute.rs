@@ -1,7 +1,9 @@
 //! Small clusters under trees of queues: the least set that may yield and gives room and quota, by
-//! trying all sets in all orders.
+//! trying all sets in all orders. Rules of this crate's own dialect and of Kueue; `peers.rs` has those
+//! of Volcano and KAI.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use phalanx::model::{Amounts, LabelSelector};
 use phalanx::preempt::{
@@ -10,7 +12,7 @@ use phalanx::preempt::{
 use phalanx::quota::{
     AssignmentMode, BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorResource, HolderId,
     KueueSettings, PodSet, Queue, QueueId, QueueKind, QueuePreemption, QueuePreemptionPolicy,
-    Quota, Tenants, Usage, Weight,
+    Quota, TenantSettings, Tenants, Usage, Weight,
 };
 use phalanx::reclaim::reclaim;
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Strategy, Time};
@@ -19,60 +21,72 @@ use crate::support::budget;
 use crate::support::dice::Dice;
 
 const NOW: u64 = 1_000;
-const RESOURCES: [&str; 2] = ["gpu", "cpu"];
+pub(super) const RESOURCES: [&str; 2] = ["gpu", "cpu"];
 
 /// A set of jobs, by their places in the world.
-type Set = u32;
+pub(super) type Set = u32;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rules {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rules {
     Own,
     Fair,
     Classical,
+    Proportion,
+    Capacity,
+    Drf,
+    Kai,
+}
+
+/// The sets that may yield by the words of a guide, and whether one gives the claim its quota.
+pub(super) trait Legal {
+    fn sets(&self) -> Vec<Set>;
+    fn has_quota(&self, set: Set) -> bool;
 }
 
 #[derive(Debug)]
-struct Leaf {
-    name: String,
-    inner: Option<usize>,
-    guarantee: [i64; 2],
-    limit: Option<i64>,
-    weight: u64,
+pub(super) struct Leaf {
+    pub(super) name: String,
+    pub(super) inner: Option<usize>,
+    pub(super) guarantee: [i64; 2],
+    pub(super) limit: Option<i64>,
+    pub(super) weight: u64,
     policy: QueuePreemption,
 }
 
 /// A job: pods on nodes, all of one size, that go together.
 #[derive(Debug)]
-struct Job {
-    leaf: usize,
-    nodes: Vec<usize>,
-    each: [i64; 2],
-    priority: i32,
+pub(super) struct Job {
+    pub(super) leaf: usize,
+    pub(super) nodes: Vec<usize>,
+    pub(super) each: [i64; 2],
+    pub(super) priority: i32,
     start: u64,
-    is_fixed: bool,
+    pub(super) is_fixed: bool,
     app: u64,
 }
 
 #[derive(Debug)]
-struct World {
-    rules: Rules,
-    kinds: usize,
-    leaves: Vec<Leaf>,
+pub(super) struct World {
+    pub(super) rules: Rules,
+    pub(super) kinds: usize,
+    pub(super) leaves: Vec<Leaf>,
     /// Rack and capacity.
-    nodes: Vec<(u64, [i64; 2])>,
-    jobs: Vec<Job>,
+    pub(super) nodes: Vec<(u64, [i64; 2])>,
+    pub(super) jobs: Vec<Job>,
     budgets: Vec<(u64, i64)>,
-    members: usize,
-    each: [i64; 2],
+    /// The leaf of a claim that quota is put aside for, and its amounts.
+    aside: Option<(usize, [i64; 2])>,
+    pub(super) members: usize,
+    pub(super) each: [i64; 2],
     in_rack: bool,
-    leaf: usize,
-    priority: i32,
+    pub(super) leaf: usize,
+    pub(super) priority: i32,
 }
 
 impl World {
-    fn random(seed: u64) -> World {
+    pub(super) fn random(seed: u64, rules: &[Rules]) -> World {
         let mut dice = Dice(seed ^ 0x0f1e_1d00);
-        let rules = dice.of(&[Rules::Own, Rules::Own, Rules::Own, Rules::Fair, Rules::Classical]);
+        let rules = dice.of(rules);
         let kinds = 1 + dice.roll(2) as usize;
         let racks = 1 + dice.roll(3);
         let amounts = |dice: &mut Dice, least: u64, sides: u64| {
@@ -84,7 +98,8 @@ impl World {
         };
         let nodes: Vec<(u64, [i64; 2])> =
             (0..3 + dice.roll(3)).map(|_| (dice.roll(racks), amounts(&mut dice, 2, 3))).collect();
-        let inner = if rules == Rules::Classical { 0 } else { dice.roll(3) };
+        let is_nested = matches!(rules, Rules::Own | Rules::Fair | Rules::Kai);
+        let inner = if is_nested { dice.roll(3) } else { 0 };
         let policies = [QueuePreemptionPolicy::Any, QueuePreemptionPolicy::LowerPriority];
         let mut leaves = Vec::new();
         for number in 0..2 + dice.roll(3) {
@@ -140,34 +155,82 @@ impl World {
             in_rack: dice.one_in(2),
             leaf: dice.roll(leaves.len() as u64) as usize,
             priority: dice.roll(4) as i32,
+            aside: dice
+                .one_in(4)
+                .then(|| (dice.roll(leaves.len() as u64) as usize, amounts(&mut dice, 1, 8))),
             leaves,
         }
     }
 
-    fn tenants(&self) -> Tenants {
+    fn total(&self, at: usize) -> i64 {
+        self.nodes.iter().map(|(_, own)| own[at]).sum()
+    }
+
+    fn empty_tenants(&self) -> Tenants {
         let mut tenants = match self.rules {
-            Rules::Own => Tenants::default(),
+            Rules::Own => Tenants::with(TenantSettings::default().patience(Duration::ZERO)),
             Rules::Fair => {
                 let strategy = FairStrategy::LessThanOrEqualToFinalShare;
                 Tenants::kueue_with(KueueSettings::default().fair_with([strategy]))
             }
             Rules::Classical => Tenants::kueue(),
+            Rules::Proportion => Tenants::volcano_proportion(),
+            Rules::Capacity => Tenants::volcano_capacity(),
+            Rules::Drf => Tenants::volcano_drf(),
+            Rules::Kai => Tenants::kai(),
         };
         tenants.set_flavor(Flavor::new("all"));
-        for leaf in &self.leaves {
-            let parent = leaf.inner.map_or("root".into(), |inner| format!("i{inner}"));
-            if leaf.inner.is_some() {
-                tenants.set_queue(Queue::inner(&parent).parent("root")).unwrap();
-            }
-            let mut queue = Queue::leaf(&leaf.name).parent(parent).weight(Weight::new(leaf.weight));
+        if self.is_volcano() {
+            let mut root = Queue::inner("root");
             for at in 0..self.kinds {
-                let mut quota = Quota::nominal(leaf.guarantee[at]);
-                if let Some(limit) = leaf.limit.filter(|_| self.rules == Rules::Own) {
-                    quota = quota.limit(limit);
-                }
-                queue = queue.quota("all", RESOURCES[at], quota);
+                root = root.quota("all", RESOURCES[at], Quota::nominal(self.total(at)));
+            }
+            tenants.set_queue(root).unwrap();
+        }
+        tenants
+    }
+
+    pub(super) fn is_volcano(&self) -> bool {
+        matches!(self.rules, Rules::Proportion | Rules::Capacity | Rules::Drf)
+    }
+
+    /// The quota of a leaf, in the words of the dialect.
+    fn quota(&self, leaf: &Leaf, at: usize) -> Quota {
+        let guarantee = leaf.guarantee[at];
+        let quota = match self.rules {
+            Rules::Capacity => Quota::nominal(0).deserved(guarantee),
+            Rules::Proportion | Rules::Drf => Quota::nominal(0),
+            _ => Quota::nominal(guarantee),
+        };
+        let has_limits = !matches!(self.rules, Rules::Fair | Rules::Classical);
+        match leaf.limit.filter(|_| has_limits) {
+            Some(limit) => quota.limit(limit),
+            None => quota,
+        }
+    }
+
+    pub(super) fn tenants(&self) -> Tenants {
+        let mut tenants = self.empty_tenants();
+        let root = (!matches!(self.rules, Rules::Kai)).then_some("root");
+        for leaf in &self.leaves {
+            let parent = leaf.inner.map(|inner| format!("i{inner}"));
+            if let Some(parent) = &parent {
+                let inner = Queue::inner(parent);
+                let inner = root.into_iter().fold(inner, |inner, root| inner.parent(root));
+                tenants.set_queue(inner).unwrap();
+            }
+            let queue = Queue::leaf(&leaf.name).weight(Weight::new(leaf.weight));
+            let parent = parent.or_else(|| root.map(String::from));
+            let mut queue = parent.into_iter().fold(queue, |queue, parent| queue.parent(parent));
+            for at in 0..self.kinds {
+                queue = queue.quota("all", RESOURCES[at], self.quota(leaf, at));
             }
             tenants.set_queue(queue.preemption(leaf.policy)).unwrap();
+        }
+        if self.rules == Rules::Kai {
+            for at in 0..self.kinds {
+                tenants.set_capacity(RESOURCES[at], self.total(at)).unwrap();
+            }
         }
         for (number, job) in self.jobs.iter().enumerate() {
             let mut claim =
@@ -182,10 +245,14 @@ impl World {
                 .collect();
             tenants.restore(&claim, &usage, Time::from_secs(job.start)).unwrap();
         }
+        if let Some((leaf, each)) = self.aside.filter(|_| self.rules == Rules::Own) {
+            let old = self.claim("default/old", leaf, each, 1);
+            tenants.put_aside(&old, Time::from_secs(NOW)).unwrap();
+        }
         tenants
     }
 
-    fn claim(&self, name: &str, leaf: usize, each: [i64; 2], pods: usize) -> Claim {
+    pub(super) fn claim(&self, name: &str, leaf: usize, each: [i64; 2], pods: usize) -> Claim {
         let mut requests = Amounts::new();
         for at in 0..self.kinds {
             requests.set(RESOURCES[at], each[at] * pods as i64);
@@ -273,10 +340,13 @@ struct Definition<'w> {
     usage: Usage,
     pairs: Vec<FlavorResource>,
     within: bool,
+    /// Whether the claim has to leave what is put aside for another, and does not fit beside it.
+    is_barred: bool,
 }
 
 impl<'w> Definition<'w> {
-    fn new(world: &'w World, tenants: &Tenants, usage: &Usage) -> Definition<'w> {
+    fn new(world: &'w World, tenants: &Tenants, assignment: &Assignment) -> Definition<'w> {
+        let usage = &assignment.usage;
         let mut start = tenants.clone();
         let leaf = start.tree().queue(QueueKind::Leaf, &world.leaves[world.leaf].name).unwrap();
         let holders =
@@ -295,11 +365,18 @@ impl<'w> Definition<'w> {
             let sums = start.tree().sums(leaf, *of);
             sums.drawn + own(of) <= sums.nominal
         });
+        let aside = start.aside_usage().map(|(queue, usage)| (queue, usage.clone()));
+        let is_bound = |own: &(QueueId, Usage)| own.0 == leaf || !start.is_within(leaf, assignment);
+        let is_barred = aside.filter(is_bound).is_some_and(|(queue, aside)| {
+            let mut beside = start.clone();
+            beside.keep(queue, &aside, 1).unwrap();
+            !beside.fits(leaf, usage, &[])
+        });
         // With fair shares the claim counts as used.
         if world.rules != Rules::Classical {
             start.keep(leaf, usage, 1).unwrap();
         }
-        Definition { world, start, holders, leaf, usage: usage.clone(), pairs, within }
+        Definition { world, start, holders, leaf, usage: usage.clone(), pairs, within, is_barred }
     }
 
     fn without(&self, gone: Set) -> Tenants {
@@ -374,21 +451,6 @@ impl<'w> Definition<'w> {
         keeps && later.share(own_side) <= later.share(*below.last().unwrap())
     }
 
-    /// All sets that may yield.
-    fn sets(&self) -> Vec<Set> {
-        let mut known: BTreeSet<Set> = BTreeSet::from([0]);
-        let mut open: Vec<Set> = vec![0];
-        while let Some(gone) = open.pop() {
-            for job in (0..self.holders.len()).filter(|job| gone & 1 << job == 0) {
-                if !known.contains(&(gone | 1 << job)) && self.may_go(job, gone) {
-                    known.insert(gone | 1 << job);
-                    open.push(gone | 1 << job);
-                }
-            }
-        }
-        known.into_iter().filter(|set| self.may_end(*set)).collect()
-    }
-
     /// Without fair shares: a claim that borrows in the end takes by the rules for borrowers alone.
     fn may_end(&self, set: Set) -> bool {
         if self.world.rules != Rules::Classical || self.within_own(0) {
@@ -415,8 +477,31 @@ impl<'w> Definition<'w> {
             sums.drawn + amount <= sums.nominal
         })
     }
+}
+
+impl Legal for Definition<'_> {
+    /// All sets that may yield.
+    fn sets(&self) -> Vec<Set> {
+        let mut known: BTreeSet<Set> = BTreeSet::from([0]);
+        if self.is_barred {
+            return vec![0];
+        }
+        let mut open: Vec<Set> = vec![0];
+        while let Some(gone) = open.pop() {
+            for job in (0..self.holders.len()).filter(|job| gone & 1 << job == 0) {
+                if !known.contains(&(gone | 1 << job)) && self.may_go(job, gone) {
+                    known.insert(gone | 1 << job);
+                    open.push(gone | 1 << job);
+                }
+            }
+        }
+        known.into_iter().filter(|set| self.may_end(*set)).collect()
+    }
 
     fn has_quota(&self, set: Set) -> bool {
+        if self.is_barred {
+            return false;
+        }
         let mut later = self.without(set);
         if self.world.rules != Rules::Classical {
             later.keep(self.leaf, &self.usage, -1).unwrap();
@@ -425,8 +510,13 @@ impl<'w> Definition<'w> {
     }
 }
 
-fn holds(seed: u64, planner: &mut PreemptingPlanner) -> &'static str {
-    let world = World::random(seed);
+/// Holds the answer in a world to a definition.
+pub(super) fn holds<'w>(
+    seed: u64,
+    world: &'w World,
+    planner: &mut PreemptingPlanner,
+    define: impl FnOnce(&Tenants, &Assignment) -> Box<dyn Legal + 'w>,
+) -> &'static str {
     let mut tenants = world.tenants();
     let (cluster, running) = world.cluster();
     let mut claim = world.claim("default/new", world.leaf, world.each, world.members);
@@ -448,7 +538,9 @@ fn holds(seed: u64, planner: &mut PreemptingPlanner) -> &'static str {
     if found.assignment.mode == AssignmentMode::NoFit {
         return "limits";
     }
-    let definition = Definition::new(&world, &tenants, &found.assignment.usage);
+    let definition = define(&tenants, &found.assignment);
+    let of_job = |at: usize| tenants.find(&format!("default/j{at}")).unwrap();
+    let of_jobs: Vec<HolderId> = (0..world.jobs.len()).map(of_job).collect();
     let sets = definition.sets();
     let fits = |set: &Set| world.has_room(*set) && definition.has_quota(*set);
     let mut costs: Vec<(Cost, Set)> =
@@ -476,7 +568,7 @@ fn holds(seed: u64, planner: &mut PreemptingPlanner) -> &'static str {
             let (cost, _) = least.unwrap_or_else(|| panic!("{}", text()));
             assert_eq!((preempt.cost, preempt.lower_bound), (cost, cost), "{}", text());
             let holders: BTreeSet<HolderId> =
-                preempt.victims.iter().map(|own| definition.holders[place(&own.name)]).collect();
+                preempt.victims.iter().map(|own| of_jobs[place(&own.name)]).collect();
             assert_eq!(found.holders, holders.into_iter().collect::<Vec<_>>(), "{}", text());
             // What is taken gives room and quota.
             let mut after = cluster.clone();
@@ -487,7 +579,7 @@ fn holds(seed: u64, planner: &mut PreemptingPlanner) -> &'static str {
             for holder in &found.holders {
                 tenants.release(*holder).unwrap();
             }
-            assert!(tenants.fits(definition.leaf, &found.assignment.usage, &[]), "{}", text());
+            assert_eq!(tenants.decide(&claim).unwrap().assignment.mode, Mode::Fit, "{}", text());
             tenants.admit(&claim, &found.assignment, Time::from_secs(NOW)).unwrap();
             if before.victims.iter().map(|own| own.holder).collect::<BTreeSet<_>>()
                 == found.holders.iter().copied().collect()
@@ -510,9 +602,14 @@ fn the_least_set_that_may_yield_is_found_wherever_there_is_one() {
     let mut planner = PreemptingPlanner::new();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let from = budget::number("PHALANX_RECLAIM_SEED").unwrap_or(0);
-    let worlds = budget::of(400, 4_000);
+    let worlds = budget::of(400, 10_000);
+    let rules = [Rules::Own, Rules::Own, Rules::Own, Rules::Fair, Rules::Classical];
     for seed in from..from + worlds {
-        *counts.entry(holds(seed, &mut planner)).or_default() += 1;
+        let world = World::random(seed, &rules);
+        let word = holds(seed, &world, &mut planner, |tenants, assignment| {
+            Box::new(Definition::new(&world, tenants, assignment))
+        });
+        *counts.entry(word).or_default() += 1;
     }
     println!("{counts:?}");
     for word in ["as quota alone", "other victims", "none", "placed"] {

@@ -2,4 +2,7 @@
 
 mod brute;
 mod cliques;
+mod peers;
 mod rules;
+mod scheduler;
+mod turns;

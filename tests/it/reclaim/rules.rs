@@ -122,7 +122,7 @@ fn nothing_moves_where_quota_is_short() {
 /// Dialects that name victims by their own search say so.
 #[test]
 fn other_dialects_say_that_they_do_not_say() {
-    let mut tenants = Tenants::volcano_drf();
+    let mut tenants = Tenants::yunikorn();
     tenants.set_flavor(Flavor::new("all"));
     tenants.set_queue(Queue::inner("root").quota("all", "gpu", Quota::nominal(4))).unwrap();
     tenants.set_queue(Queue::leaf("a").quota("all", "gpu", Quota::nominal(0))).unwrap();

@@ -68,8 +68,9 @@ struct World {
     claims: BTreeMap<String, bool>,
     /// Groups of which an eviction failed or was taken back, and how long they may be left alone.
     refused: BTreeMap<String, Time>,
-    /// Groups whose claims have ended though victims had gone for them, and when.
-    vain: Vec<(String, Time)>,
+    /// Groups whose claims have ended though victims had gone for them: when, and whether another
+    /// group outranked them.
+    vain: Vec<(String, Time, bool)>,
     next: usize,
     reclaimed: usize,
     started: usize,
@@ -118,6 +119,8 @@ impl World {
         let mut preemption = PreemptionSettings::default();
         preemption.start_timeout = Duration::from_secs(60);
         preemption.grace_period = Duration::from_secs(60);
+        // In three of four streams as by default: over quota and room at once.
+        preemption.joint = random.one_in(4).then_some(false);
         settings.preemption = Some(preemption);
         let scheduler =
             Scheduler::new(cluster, Framework::default(), settings).with_tenants(tenants);
@@ -333,16 +336,21 @@ impl World {
             self.tell(|| format!("{event:?}"));
             match &event.change {
                 GroupChange::Preempting { .. } => {
-                    // What went for a claim counts for the one that replaces it at once.
-                    let ended = (event.group.to_string(), event.at);
+                    // Victims of a claim count for the claim that replaces it at once, of the same
+                    // group or of one that takes its reserved quota.
+                    let group = event.group.to_string();
                     let before = self.vain.len();
-                    self.vain.retain(|own| *own != ended);
-                    self.claims.insert(ended.0, self.vain.len() < before);
+                    let is_replaced = |(ended, at, outranked): &(String, Time, bool)| {
+                        *at == event.at && (*outranked || *ended == group)
+                    };
+                    self.vain.retain(|own| !is_replaced(own));
+                    self.claims.insert(group, self.vain.len() < before);
                 }
                 GroupChange::ReservationEnded { reason } => {
                     let gone = self.claims.remove(event.group.as_str());
                     if gone == Some(true) && *reason != ReservationEnd::Used {
-                        self.vain.push((event.group.to_string(), event.at));
+                        let outranked = *reason == ReservationEnd::Outranked;
+                        self.vain.push((event.group.to_string(), event.at, outranked));
                     }
                 }
                 _ => {}

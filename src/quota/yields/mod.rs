@@ -1,0 +1,239 @@
+//! Who may yield for a claim: every set of holders that a dialect's order of victims allows, not
+//! only the one that its own search takes.
+
+mod guarantees;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use guarantees::Guarantees;
+
+use super::books::Books;
+use super::claim::{Assignment, Claim, HolderId, Usage};
+use super::dialect::{Dialect, Peer};
+use super::error::QuotaError;
+use super::kueue::FairStrategy;
+use super::kueue::trial::Trial;
+use super::tenants::Tenants;
+use super::{kai, volcano};
+
+/// The sets of holders that a dialect lets yield for one claim. Holders are named by place; none of
+/// them is leaving.
+pub(in crate::quota) trait Sets: fmt::Debug {
+    /// The resources that are short for the claim, with how much: a set that gives back less of one
+    /// does not suffice.
+    fn lacks(&self) -> &Usage;
+
+    /// The holders of the tree, among them all that some set contains.
+    fn holders(&self) -> &[u32];
+
+    /// The holders of the claim's own queue that some set contains.
+    fn own(&self) -> &[u32];
+
+    /// Whether a set is part of one that may yield. Each part of such a set is one.
+    fn may_begin(&self, holders: &[u32]) -> bool;
+
+    /// Whether a set may yield, whole.
+    fn may_yield(&self, holders: &[u32]) -> bool;
+
+    /// Whether the claim has its quota once a set has given back.
+    fn suffices(&self, holders: &[u32]) -> bool;
+
+    /// Whether a set that may not yield may do so together with a holder.
+    fn eases(&self, holder: u32) -> bool;
+}
+
+/// The sets of holders that may yield for one claim, in books that stand still.
+///
+/// A set may yield if its holders can give back one after another, each allowed by the dialect as
+/// the sums stand at its turn. Holders that are leaving have given back before, and may be in any
+/// set. The rules only get stricter as other queues give back: each part of a set that may yield may
+/// yield too. Holders of the claim's own queue make the first two rows milder, and come first there.
+///
+/// | dialect | own queue | other queues |
+/// |---|---|---|
+/// | this crate's own | lower priority | queues that borrow, up to the inner queue in common. A claim beyond its queue's guarantee leaves the other leaf its guarantee, and the other side a share no smaller than its own will be |
+/// | Kueue, fair | `withinClusterQueue` | the same by `reclaimWithinCohort`; beyond the nominal quota the first strategy holds in place of guarantees |
+/// | Kueue, classical | `withinClusterQueue` | `reclaimWithinCohort`, from queues beyond their nominal quota; where the claim borrows in the end, only by `borrowWithinCohort` or by the hierarchy |
+/// | Volcano `proportion`, `capacity` | lower priority, alone | alone, if the queue may reclaim: queues beyond the deserved amount, which keep their guarantee |
+/// | Volcano `drf` | lower priority | queues whose share stays above the claim's |
+/// | KAI | lower priority, alone | alone, if the queue may reclaim: sides beyond their fair share, or beyond what they deserve; in the end the claim's side is no better served than a side that gave |
+///
+/// ```
+/// use phalanx::Time;
+/// use phalanx::model::Amounts;
+/// use phalanx::quota::{Claim, Flavor, PodSet, Queue, Quota, Tenants};
+///
+/// let mut tenants = Tenants::default();
+/// tenants.set_flavor(Flavor::new("all"));
+/// for team in ["vision", "speech"] {
+///     tenants.set_queue(Queue::leaf(team).parent("labs").quota("all", "gpu", Quota::nominal(8)))?;
+/// }
+/// let gang = |name: &str, queue: &str| {
+///     let mut requests = Amounts::new();
+///     requests.set("gpu", 4);
+///     Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
+/// };
+/// let mut holders = Vec::new();
+/// for name in ["one", "two", "three", "four"] {
+///     let claim = gang(name, "vision");
+///     let assignment = tenants.decide(&claim)?.assignment;
+///     holders.push(tenants.admit(&claim, &assignment, Time::ZERO)?);
+/// }
+/// let claim = gang("own", "speech");
+/// let assignment = tenants.decide(&claim)?.assignment;
+/// let yields = tenants.yields(&claim, &assignment)?.expect("the dialect says");
+/// // Two of the four are borrowed: any two may yield, and no three.
+/// assert!(yields.may_yield(&holders[1..3]) && !yields.may_yield(&holders[1..]));
+/// // One is enough.
+/// assert!(yields.suffices(&holders[3..]) && !yields.suffices(&[]));
+/// # Ok::<(), phalanx::quota::QuotaError>(())
+/// ```
+pub struct Yields<'t> {
+    books: &'t Books,
+    /// The claim's leaf.
+    leaf: u32,
+    sets: Box<dyn Sets + 't>,
+}
+
+impl fmt::Debug for Yields<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Yields").field("sets", &self.sets).finish_non_exhaustive()
+    }
+}
+
+impl Tenants {
+    /// Who may yield for a claim that gets an assignment; `None` in dialects that name victims by
+    /// their own search alone (Koordinator, YuniKorn).
+    ///
+    /// Quota that is reserved for other claims counts as used by their queues. If quota is put aside for
+    /// another claim, a claim beyond its queue's guarantee leaves it: where the two do not fit together,
+    /// nobody yields. O(queues + holders of the tree).
+    ///
+    /// # Errors
+    /// Those of [`Tenants::decide`].
+    pub fn yields(
+        &mut self,
+        claim: &Claim,
+        assignment: &Assignment,
+    ) -> Result<Option<Yields<'_>>, QuotaError> {
+        let queue = self.leaf(claim)?;
+        for &(of, _) in &assignment.usage {
+            if self.books.tree.names(of).1.is_empty() {
+                return Err(QuotaError::Foreign(claim.name.clone()));
+            }
+            self.books.tree.cell_or_new(queue.slot, of.0);
+        }
+        self.books.sync();
+        let (leaf, usage) = (queue.slot, &assignment.usage);
+        let sets: Box<dyn Sets + '_> = match &self.dialect {
+            Dialect::Own(_) | Dialect::Kueue => {
+                let aside = self.dialect.own().and_then(|own| own.aside.clone());
+                let aside = aside.filter(|aside| {
+                    let is_bound = aside.queue == queue || !self.is_within(queue, assignment);
+                    let is_known = self.books.tree.slot(aside.queue).is_ok();
+                    aside.claim != claim.name && is_bound && is_known
+                });
+                let cells = self.beside_reserved(&claim.name, |all| all.books.tree.cells.clone());
+                let trial = Trial::new(&self.books, cells);
+                let strategy = self.rules.fair_sharing.as_ref().and_then(|all| all.first());
+                let initial_share = strategy == Some(&FairStrategy::LessThanInitialShare);
+                let aside = aside.as_ref().map(|aside| (aside.queue.slot, &aside.usage));
+                Box::new(Guarantees::new(trial, (leaf, claim, usage), aside, initial_share))
+            }
+            Dialect::Peer(Peer::Volcano(rule)) => {
+                let rule = *rule;
+                let state = self.beside_reserved(&claim.name, |all| {
+                    volcano::Standing::new(all, rule, (queue, usage))
+                });
+                Box::new(volcano::VolcanoSets::new(&self.books, state, (leaf, claim, usage)))
+            }
+            Dialect::Kai(_) => {
+                let state = self.beside_reserved(&claim.name, |all| {
+                    kai::Standing::new(all, (queue, claim, usage))
+                });
+                let Some(state) = state else { return Ok(None) };
+                Box::new(kai::KaiSets::new(&self.books, state, usage))
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Yields { books: &self.books, leaf, sets }))
+    }
+
+    /// Whether a scheduler searches victims over quota and room at once where its settings do not
+    /// say: in this crate's own dialect. The others name victims as they are recorded to.
+    pub fn yields_jointly(&self) -> bool {
+        matches!(self.dialect, Dialect::Own(_))
+    }
+}
+
+impl Yields<'_> {
+    /// The places of holders that do not leave anyway; `None` if one is gone.
+    fn staying(&self, holders: &[HolderId]) -> Option<Vec<u32>> {
+        let known = |id: &HolderId| self.books.holder(*id).map(|own| (id.at, own.leaving));
+        let all: Option<Vec<(u32, bool)>> = holders.iter().map(known).collect();
+        Some(all?.into_iter().filter(|(_, leaving)| !leaving).map(|(at, _)| at).collect())
+    }
+
+    /// The resources that are short for the claim now, with how much. Empty if quota suffices.
+    pub fn lacks(&self) -> &Usage {
+        self.sets.lacks()
+    }
+
+    /// The amount of [`Yields::lacks`] that a holder gives back, by place there.
+    pub fn gives(&self, holder: HolderId) -> Vec<i64> {
+        let own = self.books.holder(holder).filter(|own| !own.leaving);
+        let usage = own.map(|own| &own.usage);
+        let of = |pair: u32| {
+            let own = usage.and_then(|usage| usage.iter().find(|(own, _)| own.0 == pair));
+            own.map_or(0, |(_, amount)| *amount)
+        };
+        self.sets.lacks().iter().map(|(pair, _)| of(pair.0)).collect()
+    }
+
+    /// The holders that some set contains, ascending. O(holders of the tree · depth).
+    pub fn candidates(&self) -> Vec<HolderId> {
+        let ids = self.sets.holders().iter().map(|&holder| self.books.holder_id(holder));
+        let mut all: Vec<HolderId> = ids.filter(|id| self.may_begin(&[*id])).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The holder of a name.
+    pub fn find(&self, name: &str) -> Option<HolderId> {
+        self.books.find(name)
+    }
+
+    /// The names of the holders of the claim's own queue that may yield.
+    pub fn own_names(&self) -> impl Iterator<Item = &str> {
+        self.sets.own().iter().filter_map(|&own| Some(self.books.holder_at(own)?.name.as_str()))
+    }
+
+    /// Whether a set is part of one that may yield, with as much of the own queue as may go.
+    /// O(holders² · depth) at most, O(holders · depth) where each could go last.
+    pub fn may_begin(&self, holders: &[HolderId]) -> bool {
+        self.staying(holders).is_some_and(|places| self.sets.may_begin(&places))
+    }
+
+    /// Whether a set may yield, whole. It need not suffice. O as [`Yields::may_begin`].
+    pub fn may_yield(&self, holders: &[HolderId]) -> bool {
+        self.staying(holders).is_some_and(|places| self.sets.may_yield(&places))
+    }
+
+    /// Whether the claim has its quota once a set has given back. O(holders · depth).
+    pub fn suffices(&self, holders: &[HolderId]) -> bool {
+        self.staying(holders).is_some_and(|places| self.sets.suffices(&places))
+    }
+
+    /// Whether holders may matter that make no room: for the quota that is short, or because others may
+    /// yield only beside them.
+    pub fn matters_without_room(&self, holder: HolderId) -> bool {
+        self.gives(holder).iter().any(|amount| *amount > 0) || self.sets.eases(holder.at)
+    }
+
+    /// Whether a holder is of the claim's own queue.
+    pub fn is_of_own_queue(&self, holder: HolderId) -> bool {
+        self.books.holder_at(holder.at).is_some_and(|own| own.queue.slot == self.leaf)
+    }
+}
