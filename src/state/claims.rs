@@ -7,6 +7,6 @@ mod usage;
 
 pub use book::{ClaimBook, ClaimRecord};
 pub use object::{ClaimKey, ClaimKind, ClaimObject};
-pub(crate) use published::{PoolKey, Published, pool_key};
+pub(crate) use published::{PoolKey, pool_key};
 pub use usage::DeviceUsage;
 pub(crate) use usage::MoreUsage;

@@ -38,8 +38,8 @@ pub(crate) mod view;
 mod volumes;
 
 pub use builder::ClusterBuilder;
-pub(crate) use claims::{MoreUsage, PoolKey, Published, pool_key};
 pub use claims::{ClaimBook, ClaimKey, ClaimKind, ClaimObject, ClaimRecord, DeviceUsage};
+pub(crate) use claims::{MoreUsage, PoolKey, pool_key};
 pub use devices::{DeviceNeed, DeviceTerm, NodeDevices};
 pub use event::Applied;
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, ShapeId};

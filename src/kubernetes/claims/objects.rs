@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::taints::{TaintRule, tainted};
-use super::{GROUP, claim_kind, claim_object, claim_template, word};
+use super::{GROUP, claim_kind, claim_object, claim_template};
 use crate::kubernetes::account;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::metadata;
@@ -32,15 +32,6 @@ impl ClaimSort {
             (GROUP, "ResourceClaimTemplate") => Some(ClaimSort::Template),
             (GROUP, "DeviceTaintRule") => Some(ClaimSort::Rule),
             _ => claim_kind(group, kind).map(ClaimSort::Object),
-        }
-    }
-
-    /// The word by which errors name an object of the kind.
-    pub(in crate::kubernetes) fn word(self) -> &'static str {
-        match self {
-            ClaimSort::Object(kind) => word(kind),
-            ClaimSort::Template => "resourceclaimtemplate",
-            ClaimSort::Rule => "devicetaintrule",
         }
     }
 
@@ -147,11 +138,6 @@ impl ClaimObjects {
             }
             _ => false,
         })
-    }
-
-    /// Whether nothing of the kinds was read.
-    pub(in crate::kubernetes) fn is_empty(&self) -> bool {
-        self.objects.is_empty() && self.refused.is_empty() && self.templates.is_empty()
     }
 
     /// Adds a claim, unless there is one of its name.

@@ -3,18 +3,18 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::supply::{DeviceDialect, NodeDevices};
+use super::supply::{DeviceDialect, NodeCards};
 use super::{Ask, Cards};
 
 impl Cards {
     /// The cards of a node; `None` if none are registered.
-    pub(in crate::kubernetes) fn of_node(&self, node: &str) -> Option<&NodeDevices> {
+    pub(in crate::kubernetes) fn of_node(&self, node: &str) -> Option<&NodeCards> {
         self.nodes.get(node)
     }
 
     /// Forgets the cards of a node that an object of its own registered, or the node itself.
     pub(in crate::kubernetes) fn forget(&mut self, node: &str, by_object: bool) {
-        let is_own = |devices: &NodeDevices| devices.dialect == DeviceDialect::Koordinator;
+        let is_own = |devices: &NodeCards| devices.dialect == DeviceDialect::Koordinator;
         if self.nodes.get(node).is_some_and(|devices| is_own(devices) == by_object) {
             self.nodes.remove(node);
         }

@@ -9,7 +9,7 @@ use super::entries::PodEntry;
 use super::event::Kind;
 use super::store::Store;
 use super::update::Update;
-use crate::kubernetes::devices::NodeDevices;
+use crate::kubernetes::devices::NodeCards;
 use crate::kubernetes::field::{Fault, Field};
 use crate::model::Node;
 use crate::state::Event;
@@ -24,8 +24,8 @@ impl Store {
     }
 
     /// The cards of a node by which pods ask for parts of one; `None` if none are registered. Their
-    /// plugin reads the choice of a plan from [`NodeDevices::annotations`].
-    pub fn node_devices(&self, node: &str) -> Option<&NodeDevices> {
+    /// plugin reads the choice of a plan from [`NodeCards::annotations`].
+    pub fn node_devices(&self, node: &str) -> Option<&NodeCards> {
         self.cards.of_node(node)
     }
 

@@ -14,8 +14,7 @@ mod select;
 pub(crate) mod strategy;
 mod tree;
 
-pub use super::failure::{Exclusions, Failure, KueueRoom, LayerRoom, NoFit, Unit};
-pub use crate::framework::strategy::KueueGates;
+use crate::framework::KueueGates;
 pub use input::{
     BackgroundPod, Expression, HOSTNAME_LABEL, KueueAmounts, KueueCluster, KueueFlavor, KueueNode,
     KueueNodeAffinity, KueueOperator, KueuePodSet, KueueTaint, KueueToleration,

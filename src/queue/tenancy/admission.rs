@@ -510,7 +510,11 @@ impl Tenancy {
         self.set_holder_leaving(root, true);
         let is_named = found.as_ref().is_ok_and(|found| found.going.contains(&root));
         let Ok(Reclaim { decision, .. }) = found else { return (false, ends) };
-        (is_named || self.searches_jointly(owners.world) && self.may_yield(&claim, &decision, root), ends)
+        (
+            is_named
+                || self.searches_jointly(owners.world) && self.may_yield(&claim, &decision, root),
+            ends,
+        )
     }
 
     /// Whether a group may yield for a claim, when all that are leaving have.

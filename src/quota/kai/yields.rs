@@ -7,7 +7,7 @@ use core::fmt;
 
 use super::dialect::Tables;
 use super::min_runtime::is_protected;
-use super::queues::{Quantities, QueueShares, ReclaimStrategy, Reclaimer};
+use super::queues::{KaiQuantities, QueueShares, ReclaimStrategy, Reclaimer};
 use super::turns::has_room;
 use crate::quota::amount::{minus, plus};
 use crate::quota::books::Books;
@@ -29,7 +29,7 @@ pub(in crate::quota) struct Standing {
 struct Candidate {
     is_own: bool,
     leaf: usize,
-    given: Quantities,
+    given: KaiQuantities,
 }
 
 impl Standing {
@@ -117,7 +117,7 @@ impl KaiSets {
 
     /// Holders of other queues in an order in which each may go as the sums stand at its turn; `None`
     /// if there is none. Sides of the tree do not matter to each other.
-    fn order(&self, holders: &[u32]) -> Option<Vec<(usize, Quantities)>> {
+    fn order(&self, holders: &[u32]) -> Option<Vec<(usize, KaiQuantities)>> {
         let shares = self.shares.borrow();
         let mut by_side: BTreeMap<(usize, usize), Vec<&Candidate>> = BTreeMap::new();
         for own in holders.iter().filter_map(|holder| self.candidates.get(holder)) {
@@ -127,7 +127,7 @@ impl KaiSets {
         for ((side, other), mut left) in by_side {
             let start = order.len();
             // What the side holds once all that is left has gone.
-            let mut held: Quantities =
+            let mut held: KaiQuantities =
                 (0..shares.totals.len()).map(|at| shares.share(other, at).allocated).collect();
             for own in &left {
                 change(&mut held, &own.given, minus);
@@ -169,7 +169,7 @@ impl KaiSets {
     }
 }
 
-fn change(held: &mut Quantities, given: &[i64], by: fn(i64, i64) -> i64) {
+fn change(held: &mut KaiQuantities, given: &[i64], by: fn(i64, i64) -> i64) {
     for (own, amount) in held.iter_mut().zip(given) {
         *own = by(*own, *amount);
     }

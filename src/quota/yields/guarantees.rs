@@ -11,7 +11,7 @@ use crate::quota::claim::{Claim, Usage};
 use crate::quota::kueue;
 use crate::quota::kueue::is_candidate;
 use crate::quota::kueue::trial::Trial;
-use crate::quota::queue::{OWN_PREEMPTION, Preemption, PreemptionPolicy, QueueKind};
+use crate::quota::queue::{OWN_PREEMPTION, QueueKind, QueuePreemption, QueuePreemptionPolicy};
 use crate::quota::tree::FlavorResource;
 
 /// The sets for one claim, in books that stand still.

@@ -10,7 +10,7 @@ use core::fmt;
 use guarantees::Guarantees;
 
 use super::books::Books;
-use super::claim::{Assignment, Claim, HolderId, Usage};
+use super::claim::{Claim, HolderId, QuotaAssignment, Usage};
 use super::dialect::{Dialect, Peer};
 use super::error::QuotaError;
 use super::kueue::FairStrategy;
@@ -116,7 +116,7 @@ impl Tenants {
     pub fn yields(
         &mut self,
         claim: &Claim,
-        assignment: &Assignment,
+        assignment: &QuotaAssignment,
     ) -> Result<Option<Yields<'_>>, QuotaError> {
         let queue = self.leaf(claim)?;
         for &(of, _) in &assignment.usage {

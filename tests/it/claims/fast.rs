@@ -92,7 +92,8 @@ fn a_kept_planner_answers_as_the_plain_loop() {
         for number in 0..12 {
             let group = gang(number, &mut cluster, &mut dice);
             let request = Request::new(&group).strategy(Strategy::Kubernetes);
-            let expected = reference::place_gang(&cluster, &framework, request.clone()).unwrap();
+            let expected =
+                reference::place_by_definition(&cluster, &framework, request.clone()).unwrap();
             let outcome = planner.place(&cluster, &framework, request.clone()).unwrap();
             assert_eq!(outcome.plan(), expected.plan(), "{seed} {number}");
             assert_eq!(outcome.is_placed(), expected.is_placed(), "{seed} {number}");

@@ -45,7 +45,7 @@ fn devices_of_victims_count_as_free_and_no_more_of_them_go_than_must() {
         let group = gang(name, 1, devices).priority(1).evicted_whole();
         let outcome = place_gang(&cluster, &framework, &group).unwrap();
         cluster.commit(&framework, outcome.plan().unwrap()).unwrap();
-        running.add_group(&group).unwrap();
+        running.set_group(&group).unwrap();
     }
     let group = gang("new", 2, 8).priority(100);
     assert!(!place_gang(&cluster, &framework, &group).unwrap().is_placed());

@@ -122,7 +122,10 @@ fn a_gang_that_may_lose_a_member_yet_loses_no_other() {
             let Decision::Evict { ticket: same, victims, .. } = decision else {
                 panic!("{decision:?}");
             };
-            assert_eq!((same, victims.len(), &victims[0].name), (ticket, 1, &names[0]));
+            assert_eq!(
+                (same, victims.len(), victims[0].name.to_string()),
+                (ticket, 1, names[0].clone())
+            );
             asked += 1;
         }
     }
@@ -146,7 +149,7 @@ fn what_goes_for_two_groups_leaves_no_gang_below_its_minimum() {
     let Some(Decision::CancelEvictions { ticket, victims: back }) = cancelled else {
         panic!("{cancelled:?}");
     };
-    assert_eq!((ticket, &back[0].name), (first, &names[0]));
+    assert_eq!((ticket, back[0].name.to_string()), (first, names[0].clone()));
     let (_, others) = victims(&mut scheduler, at(2));
     assert!(others.len() == 1 && others != names);
 }

@@ -92,7 +92,7 @@ fn placed(manifests: &Manifests) -> Result<BTreeMap<String, Vec<(String, String)
         let Outcome::Placed(plan) = &outcome else {
             let gates: BTreeSet<String> =
                 group.all_pods().iter().flat_map(|pod| pod.scheduling_gates.clone()).collect();
-            let report = explain(&cluster, &framework, group);
+            let report = explain(&cluster, &framework, group, None);
             return Err(format!("{outcome} {gates:?} {report:?}"));
         };
         reference::is_sound(plan, group, &cluster, &framework).unwrap();

@@ -33,7 +33,7 @@ pub(super) fn leaves(parents: &[Option<usize>]) -> Vec<usize> {
 pub(super) fn running(roots: impl Iterator<Item = PodGroup>, budgets: &[Budget]) -> RunningWork {
     let mut running = RunningWork::new();
     for root in roots {
-        running.add_group(&root).unwrap();
+        running.set_group(&root).unwrap();
     }
     for (app, allowed, counted) in budgets {
         let selector = LabelSelector::label("app", format!("a{app}"));

@@ -12,7 +12,7 @@ use phalanx::preempt::{
 use phalanx::quota::{
     AssignmentMode, BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorResource, HolderId,
     KueueSettings, PodSet, Queue, QueueId, QueueKind, QueuePreemption, QueuePreemptionPolicy,
-    Quota, TenantSettings, Tenants, Usage, Weight,
+    Quota, QuotaAssignment, TenantSettings, Tenants, Usage, Weight,
 };
 use phalanx::reclaim::reclaim;
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Strategy, Time};
@@ -345,7 +345,7 @@ struct Definition<'w> {
 }
 
 impl<'w> Definition<'w> {
-    fn new(world: &'w World, tenants: &Tenants, assignment: &Assignment) -> Definition<'w> {
+    fn new(world: &'w World, tenants: &Tenants, assignment: &QuotaAssignment) -> Definition<'w> {
         let usage = &assignment.usage;
         let mut start = tenants.clone();
         let leaf = start.tree().queue(QueueKind::Leaf, &world.leaves[world.leaf].name).unwrap();
@@ -515,7 +515,7 @@ pub(super) fn holds<'w>(
     seed: u64,
     world: &'w World,
     planner: &mut PreemptingPlanner,
-    define: impl FnOnce(&Tenants, &Assignment) -> Box<dyn Legal + 'w>,
+    define: impl FnOnce(&Tenants, &QuotaAssignment) -> Box<dyn Legal + 'w>,
 ) -> &'static str {
     let mut tenants = world.tenants();
     let (cluster, running) = world.cluster();
@@ -579,7 +579,12 @@ pub(super) fn holds<'w>(
             for holder in &found.holders {
                 tenants.release(*holder).unwrap();
             }
-            assert_eq!(tenants.decide(&claim).unwrap().assignment.mode, Mode::Fit, "{}", text());
+            assert_eq!(
+                tenants.decide(&claim).unwrap().assignment.mode,
+                AssignmentMode::Fit,
+                "{}",
+                text()
+            );
             tenants.admit(&claim, &found.assignment, Time::from_secs(NOW)).unwrap();
             if before.victims.iter().map(|own| own.holder).collect::<BTreeSet<_>>()
                 == found.holders.iter().copied().collect()

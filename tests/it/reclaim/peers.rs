@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phalanx::preempt::PreemptingPlanner;
 use phalanx::quota::kai::{QueueShare, QueueShares, ReclaimStrategy, Reclaimer, ResourceShare};
 use phalanx::quota::volcano::{Attributes, Quotas, ROOT, Resources, may_take};
-use phalanx::quota::{Assignment, QueueId, QueueKind, Tenants, UNLIMITED, Usage, Weight};
+use phalanx::quota::{QueueId, QueueKind, QuotaAssignment, Tenants, UNLIMITED, Usage, Weight};
 
 use super::brute::{Legal, RESOURCES, Rules, Set, World, holds};
 use crate::support::budget;
@@ -83,7 +83,7 @@ struct Volcano<'w> {
 }
 
 impl<'w> Volcano<'w> {
-    fn new(world: &'w World, tenants: &Tenants, assignment: &Assignment) -> Volcano<'w> {
+    fn new(world: &'w World, tenants: &Tenants, assignment: &QuotaAssignment) -> Volcano<'w> {
         let request = resources(world, |kind| asked(world, kind));
         let attributes = |at: usize| {
             let leaf = &world.leaves[at];
@@ -213,7 +213,7 @@ struct Kai<'w> {
 }
 
 impl<'w> Kai<'w> {
-    fn new(world: &'w World, tenants: &Tenants, assignment: &Assignment) -> Kai<'w> {
+    fn new(world: &'w World, tenants: &Tenants, assignment: &QuotaAssignment) -> Kai<'w> {
         let mut asking = tenants.clone();
         let leaf = tenants.tree().queue(QueueKind::Leaf, &world.leaves[world.leaf].name).unwrap();
         for (of, amount) in &assignment.usage {
@@ -266,7 +266,7 @@ impl<'w> Kai<'w> {
         Kai { world, shares, leaves, reclaimer, kinds }
     }
 
-    fn of(&self, job: usize) -> (usize, phalanx::quota::kai::Quantities) {
+    fn of(&self, job: usize) -> (usize, phalanx::quota::kai::KaiQuantities) {
         let given = (0..self.world.kinds).map(|kind| of_job(self.world, job, kind)).collect();
         (self.leaves[self.world.jobs[job].leaf], given)
     }

@@ -1,7 +1,9 @@
 //! The joint search in the scheduler, dialect by dialect.
 
 use phalanx::queue::{PreemptionSettings, Settings};
-use phalanx::quota::{Flavor, KueueSettings, Preemption, PreemptionPolicy, Queue, Quota, Tenants};
+use phalanx::quota::{
+    Flavor, KueueSettings, Queue, QueuePreemption, QueuePreemptionPolicy, Quota, Tenants,
+};
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
 const TEAMS: [&str; 2] = ["vision", "speech"];
@@ -13,8 +15,10 @@ fn queues(mut tenants: Tenants, quota: &Quota, whole: bool) -> Tenants {
         let root = Queue::inner("root").quota("all", "gpu", Quota::nominal(8));
         tenants.set_queue(root).unwrap();
     }
-    let reclaim =
-        Preemption { reclaim_within_cohort: PreemptionPolicy::Any, ..Preemption::default() };
+    let reclaim = QueuePreemption {
+        reclaim_within_cohort: QueuePreemptionPolicy::Any,
+        ..QueuePreemption::default()
+    };
     for team in TEAMS {
         let queue = Queue::leaf(team).parent("root").preemption(reclaim);
         tenants.set_queue(queue.quota("all", "gpu", quota.clone())).unwrap();
@@ -28,7 +32,7 @@ fn decide(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
         match decision {
             Decision::Bind { ticket, .. } => scheduler.handle_bound(ticket, now).unwrap(),
             Decision::Evict { victims: own, .. } => {
-                victims.extend(own.iter().map(|victim| victim.name.clone()));
+                victims.extend(own.iter().map(|victim| victim.name.to_string()));
             }
             other => panic!("{other:?}"),
         }

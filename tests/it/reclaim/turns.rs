@@ -9,8 +9,7 @@ use std::collections::BTreeSet;
 use phalanx::model::Amounts;
 use phalanx::preempt::{PreemptingPlanner, Preemption, PreemptionRequest, RunningWork};
 use phalanx::quota::{
-    Assignment, Claim, Flavor, FlavorResource, PodSet, Queue, QueueId, QueueKind, Quota, Tenants,
-    Weight,
+    Claim, Flavor, FlavorResource, PodSet, Queue, QueueId, Quota, QuotaAssignment, Tenants, Weight,
 };
 use phalanx::reclaim::reclaim;
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Time};
@@ -96,7 +95,7 @@ impl World {
             let gang = gang.pods(members, Pod::new().request("gpu", each)).evicted_whole();
             let gang = gang.queue(format!("q{queue}")).priority(dice.roll(3) as i32);
             let gang = if dice.one_in(3) { gang.require("rack") } else { gang };
-            running.add_group(&gang).unwrap();
+            running.set_group(&gang).unwrap();
             jobs.push(Job { queue, members, each, gang });
         }
         World {
@@ -176,7 +175,7 @@ impl World {
         Some(taken)
     }
 
-    fn admit(&mut self, claim: &Claim, assignment: &Assignment) {
+    fn admit(&mut self, claim: &Claim, assignment: &QuotaAssignment) {
         let amount = assignment.usage.iter().map(|(_, amount)| *amount).sum::<i64>();
         assert!(amount > 0);
         self.tenants.restore(claim, &assignment.usage, Time::from_secs(self.now)).unwrap();

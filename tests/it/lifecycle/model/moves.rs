@@ -143,7 +143,9 @@ impl World {
         let owner = members.iter().find(|(_, member)| asked.pods.contains(member));
         let Some((root, _)) = owner.cloned() else { return self.goes(asked, &asked.name) };
         self.preemption.moved.moved.insert(root.clone());
-        let is_whole = asked.pods.len() == asked.moves.len();
+        // A unit that stops is evicted: its place need not be free yet.
+        let stops = asked.moves.iter().any(|step| step.stops);
+        let is_whole = !stops && asked.pods.len() == asked.moves.len();
         let nodes: BTreeSet<&String> = asked.moves.iter().map(|step| &step.to).collect();
         let exist = nodes.iter().all(|node| !self.gone.contains(*node));
         match self.random.below(3) {

@@ -95,7 +95,7 @@ impl World {
                 assert!(!self.evictions.asked.iter().any(is_same), "{pod} is evicted twice");
             }
             let (heard, changes) = (self.processes[owner].read, self.evictions.changes);
-            let (by, name) = (by.clone(), victim.name);
+            let (by, name) = (by.clone(), victim.name.to_string());
             let asked = Asked { owner, ticket, by, name, pods, heard, changes };
             self.evictions.asked.push(asked);
         }
