@@ -61,7 +61,7 @@ impl StorageRecords {
     }
 }
 
-/// What one shape of pods claims, by the address of the shape.
+/// Key of a question: the claims of one shape of pods, by the address of the shape.
 type Question = (usize, Vec<TemplateUse>, Option<usize>);
 
 /// Puts claims into pods, and storage into its final form.

@@ -54,7 +54,7 @@ pub(super) struct PodRecord {
     pub(super) held: Option<Box<Held>>,
     /// Claims that are to be made of templates.
     pub(super) templates: Vec<TemplateUse>,
-    /// What it asks of resources that a class of devices may serve.
+    /// Requests for resources that a class of devices may serve.
     pub(super) extended: Box<[ExtendedRequest]>,
     /// Volumes for which claims are made with the pod.
     pub(super) own_volumes: Vec<OwnVolume>,

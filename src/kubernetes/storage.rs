@@ -157,7 +157,7 @@ fn claim(root: &Field<'_>) -> Fault<VolumeClaim> {
     Ok(claim)
 }
 
-/// What a claim asks for, of an object or of a template.
+/// The request of a claim, of an object or of a template.
 fn claim_like(mut claim: VolumeClaim, root: &Field<'_>) -> Fault<VolumeClaim> {
     let spec = root.need("spec")?;
     claim.class = class_of(root, &spec)?;

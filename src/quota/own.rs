@@ -191,9 +191,10 @@ impl Tenants {
         })
     }
 
-    /// Amount that a queue would have of a resource in a flavor if all claims were of one unit: the
-    /// tree's guarantees, divided from the root down by water filling among those that use and
-    /// want some; guarantees first, the rest by weight. O(queues below those on the path).
+    /// Amount that a queue would have of a resource in a flavor if all claims were of one unit. The
+    /// tree's guarantees are divided from the root down by water filling among the queues that use
+    /// and want some. Guarantees come first, the rest goes by weight. O(queues below those on the
+    /// path).
     pub fn deserved(&self, queue: QueueId, of: FlavorResource) -> i64 {
         if let Dialect::Kai(kai) = &self.dialect {
             return self.kai_tables(kai).fair_share(queue, of);

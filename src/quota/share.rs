@@ -104,9 +104,10 @@ fn each_beyond(
     }
 }
 
-/// Kueue's dominant resource share, with sums that may stand apart: the largest, over resources, of
-/// the amount that a queue borrows over the amount that the tree can lend to its siblings and itself,
-/// weighted. A root has none. O(resources and flavors of the queue · depth).
+/// Kueue's dominant resource share, with sums that may stand apart. For each resource, the borrowed
+/// amount of the queue is divided by the amount that the tree can lend to its siblings and itself.
+/// The largest ratio counts, weighted. A root has none. O(resources and flavors of the queue ·
+/// depth).
 ///
 /// Source: Kueue's `fair_sharing.go`.
 pub(super) fn borrowed_share(

@@ -32,7 +32,7 @@ pub struct Placement {
     pub name: String,
     pub uid: String,
     pub node: String,
-    /// What is written before it is bound.
+    /// Objects that are written before it is bound.
     pub needs: Option<Arc<Needs>>,
     /// Annotations that go with the binding: they say which cards of the node the pod has.
     pub annotations: BTreeMap<String, String>,
@@ -70,7 +70,7 @@ pub enum Outcome {
     Unbound,
     /// It cannot be evicted.
     NotEvicted(String),
-    /// What an earlier run has written for it is taken back.
+    /// Writes of an earlier run for it are taken back.
     Released,
     /// The watch will tell: it is gone, or not ours any more.
     Watched,
@@ -79,9 +79,9 @@ pub enum Outcome {
 /// Purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
-    /// What an earlier run has left.
+    /// Takes back writes of an earlier run.
     Release,
-    /// What was written for a pod whose plan is taken back.
+    /// Takes back writes for a pod whose plan is taken back.
     Unwritten,
     Bind,
     Evict,
@@ -91,7 +91,7 @@ enum Task {
 /// The state of a pod with an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// What it needs is written, and waited for.
+    /// Its needs are written, and waited for.
     Preparing,
     Queued,
     InFlight,

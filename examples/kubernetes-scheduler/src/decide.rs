@@ -46,7 +46,7 @@ pub struct Pulse {
     pub synced: std::sync::atomic::AtomicBool,
 }
 
-/// What an earlier run has written for pods that it has not bound.
+/// Writes of an earlier run for pods that it has not bound.
 #[derive(Debug, Clone, Copy)]
 pub enum Leftovers {
     Unknown,
@@ -81,7 +81,7 @@ pub struct Decider {
     pub nominated: BTreeMap<String, Vec<ObjectRef>>,
     pub dry_run: bool,
     pub event_per_pod: bool,
-    /// What an earlier run has left.
+    /// Writes that an earlier run has left.
     pub leftovers: Leftovers,
 }
 

@@ -1,4 +1,4 @@
-//! What pods need before they are bound: devices for their claims, volumes for theirs.
+//! Needs of pods before they are bound: devices for their claims, volumes for theirs.
 //!
 //! | write | where | undone by |
 //! |---|---|---|
@@ -31,7 +31,7 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-/// What one pod needs.
+/// Needs of one pod.
 #[derive(Debug, Clone, Default)]
 pub struct Needs {
     pub claims: Vec<ClaimNeed>,
@@ -55,7 +55,7 @@ pub struct ClaimNeed {
 type Failure = String;
 
 impl Needs {
-    /// What a plan gives a pod; `None` if there is nothing to prepare.
+    /// Needs of a pod by its plan; `None` if there is nothing to prepare.
     pub fn of(store: &Store, group: Option<&str>, assignment: Assignment<'_>) -> Option<Needs> {
         let pod = assignment.pod();
         let mut needs = Needs::default();
@@ -284,7 +284,7 @@ async fn reserve(
     conflict.map_or(Ok(()), |reason: &str| Err(reason.to_owned()))
 }
 
-/// What the classes of a claim's requests tell their drivers, by class.
+/// Configurations that the classes of a claim's requests have for their drivers, by class.
 async fn class_configs(api: &Api, claim: &str) -> Result<BTreeMap<String, Value>, Failure> {
     let mut configs = BTreeMap::new();
     let stored = read(api, claim).await?;

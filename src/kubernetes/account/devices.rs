@@ -12,7 +12,7 @@ const RULE: &str = "devices of a rule are named by driver, pool and device only:
 
 const SELECTORS: Rule = Whole(&[("cel", Fields(&[("expression", Part)]))]);
 
-/// What a request asks for, of one or of several alternatives.
+/// Demand of a request, or of one of several alternatives.
 macro_rules! demand {
     ($($own:expr),* $(,)?) => {
         &[
@@ -40,7 +40,7 @@ const SUB_REQUEST: &[Entry] = demand!(("name", Part));
 const REQUEST: &[Entry] =
     demand!(("name", Part), ("exactly", Fields(DEMAND)), ("firstAvailable", Fields(SUB_REQUEST)),);
 
-/// What a claim asks for.
+/// Specification of a claim.
 static CLAIM: Table = Table {
     name: "device claim",
     rule: Fields(&[(

@@ -11,7 +11,7 @@ const WRITTEN: &str = "a controller writes it";
 const INLINE: &str = "it has no object, and no limit of volumes counts it";
 const ATTACHED: &str = "attached volumes without an object are not counted";
 
-/// What a claim asks for.
+/// Specification of a volume claim.
 macro_rules! claim_spec {
     ($($own:expr),* $(,)?) => {
         Fields(&[

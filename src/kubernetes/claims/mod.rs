@@ -63,7 +63,7 @@ pub(super) fn claim_object(kind: ClaimKind, root: &Field<'_>) -> Fault<ClaimObje
     })
 }
 
-/// What a template of claims asks for.
+/// The specification in a template of claims.
 pub(super) fn claim_template(root: &Field<'_>) -> Fault<Arc<ClaimSpec>> {
     let spec = match root.get("spec")? {
         Some(template) => match template.get("spec")? {

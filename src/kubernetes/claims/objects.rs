@@ -45,7 +45,7 @@ impl ClaimSort {
 #[derive(Debug, Default)]
 pub(in crate::kubernetes) struct ClaimObjects {
     objects: BTreeMap<ClaimKey, ClaimObject>,
-    /// What templates ask for, by namespace and name.
+    /// Specifications of templates, by namespace and name.
     templates: BTreeMap<(String, String), Arc<ClaimSpec>>,
     rules: BTreeMap<String, TaintRule>,
     /// Objects of which a field is not in force, with the reason, by kind and full name.
@@ -87,7 +87,7 @@ impl ClaimObjects {
         })
     }
 
-    /// What a template asks for.
+    /// The specification of a template.
     ///
     /// # Errors
     /// It is not there, or a field of it is not in force.

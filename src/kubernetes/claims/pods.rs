@@ -1,4 +1,4 @@
-//! What pods say of claims.
+//! Claims that pods name.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

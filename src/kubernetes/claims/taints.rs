@@ -43,8 +43,8 @@ pub(super) fn taint(field: &Field<'_>) -> Fault<Taint> {
     Ok(Taint { key, value, effect: Effect::from(field.text_of("effect")?) })
 }
 
-/// A slice with what rules taint; `None` if devices of it would have to be kept away by a rule that
-/// cannot be followed: then none of them is given away.
+/// A slice with the taints of rules. `None` if a rule that cannot be followed would keep devices of
+/// it away: then none of its devices is given out.
 pub(in crate::kubernetes) fn tainted<'r>(
     slice: &ResourceSlice,
     rules: impl IntoIterator<Item = &'r TaintRule>,

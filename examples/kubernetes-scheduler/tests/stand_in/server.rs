@@ -44,7 +44,7 @@ pub const RELEASE_1_37: &[(&str, &str)] = &[
 /// Resource, namespace, name.
 type Key = (String, String, String);
 
-/// What the server holds.
+/// State of the server.
 #[derive(Default)]
 pub struct State {
     version: u64,
@@ -54,7 +54,7 @@ pub struct State {
     release: Vec<(&'static str, &'static str)>,
     /// Grows when watches are to end.
     epoch: u64,
-    /// What must never be, and was.
+    /// Violations that must never occur, and did.
     pub broken: Vec<String>,
     /// Whether volumes are made.
     pub provisions: bool,
@@ -74,7 +74,7 @@ struct Shared {
     /// The number of writes to claims until then; 0 is never.
     alarm: AtomicUsize,
     rang: AtomicBool,
-    /// Of so many writes the answer to one is lost; 0 is never.
+    /// One of so many writes loses its answer; 0 is never.
     lossy: AtomicUsize,
     writes: AtomicUsize,
 }
@@ -282,7 +282,7 @@ struct Request {
     body: Value,
 }
 
-/// What a path names.
+/// The target of a path.
 struct Target {
     resource: String,
     version: String,
