@@ -74,7 +74,7 @@ impl PreemptingPlanner {
 
     /// Places a group whole; if it does not fit, finds the least set of units that must go for it.
     ///
-    /// The least set is that of least [`Cost`] among all sets of units that the policy allows. The
+    /// The least set is that of least [`Cost`](super::Cost) among all sets of units that the policy allows. The
     /// answer names the set and a lower bound; where they are equal the set is proved to be least.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ use crate::state::Cluster;
 /// strategy (islands, a minimum of pods beside one of groups) are placed by the reference of that.
 ///
 /// # Errors
-/// As [`place_gang`]. Under [`Strategy::Search`](crate::Strategy::Search) also
+/// As [`place_gang`](crate::place_gang). Under [`Strategy::Search`](crate::Strategy::Search) also
 /// [`TooManyMembers`](PlaceError::TooManyMembers) for a group of more than 10 pending members,
 /// and [`Unsupported`](PlaceError::Unsupported) for more than 64 groups and slices.
 pub fn place_by_definition<'a>(

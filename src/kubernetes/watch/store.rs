@@ -135,7 +135,7 @@ enum Converted {
     Storage(Box<StorageObject>, Option<String>),
     Claims(Box<ClaimObject>, Option<String>),
     TaintRule(TaintRule),
-    /// What it says of nodes is in the store already.
+    /// Statements about nodes, which are in the store already.
     Layout,
 }
 

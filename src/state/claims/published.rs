@@ -32,7 +32,7 @@ pub(crate) struct Published {
     pub(crate) by_pool: BTreeMap<PoolKey, Slices>,
     /// Pools of slices with counters.
     pub(crate) counted: BTreeMap<PoolKey, Slices>,
-    /// Those of them of which slices are missing.
+    /// Pools with missing slices.
     pub(crate) incomplete: BTreeSet<PoolKey>,
     /// The number of the last change; equal numbers mean that the same is published.
     pub(crate) stamp: u64,

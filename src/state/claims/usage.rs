@@ -136,7 +136,7 @@ impl MoreUsage {
         MoreUsage(pools)
     }
 
-    /// Those of a pool; `None` if it is as the cluster knows it.
+    /// Usage of a pool; `None` if it is as the cluster knows it.
     pub(crate) fn of_pool(&self, driver: &str, pool: &str) -> Option<&PoolUsage> {
         self.0.get(&pool_key(driver, pool))
     }

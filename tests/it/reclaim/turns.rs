@@ -41,7 +41,7 @@ struct World {
     now: u64,
 }
 
-/// What happened in a world.
+/// Sums over the events of a world.
 #[derive(Debug, Default)]
 struct Sums {
     evictions: usize,

@@ -39,7 +39,7 @@ impl World {
         self.send("ADDED", object);
     }
 
-    /// What is bound now: pod, node, and the annotations for its cards.
+    /// Bound pods: pod, node, and the annotations for its cards.
     fn bound(&mut self) -> Vec<(String, String, Value)> {
         let mut bound = Vec::new();
         self.version += 1_000;
