@@ -5,9 +5,9 @@
 //! which budgets protect them, a [`Policy`] what may be taken. The guide `docs/preemption.md` has
 //! the rules and the algorithm.
 //!
-//! Files import downwards in this order: `budget`, `cost`, `policy`, `answer`; `running`,
-//! `yielding`, `request`; `unit`; `devices`, `need`; `verdict`, `price`; `arena`, `trial`; `bound`; `branch`; `sets`;
-//! `domains`; `search`; `moves`; `planner`; `explain`.
+//! Files import downwards in this order: `budget`, `cost`, `policy`, `checkpoints`, `answer`;
+//! `running`, `yielding`, `request`; `unit`; `devices`, `need`; `verdict`, `price`; `arena`,
+//! `trial`; `bound`; `branch`; `sets`; `domains`; `search`; `moves`; `planner`; `explain`.
 //! Requests and answers also name the settings and costs of `moves`, and `yielding` a number of
 //! `unit`. Beside them stands [`kubernetes`]: preemption as kube-scheduler has it.
 
