@@ -189,7 +189,7 @@ impl Ledger {
                 {
                     return None;
                 }
-                // What a group lacks may stand in a claim that is of no node.
+                // A group may wait for a resource claim that is of no node.
                 Change::Claims => return None,
                 Change::Node { .. } | Change::Namespaces | Change::Storage => {}
             }

@@ -107,7 +107,7 @@ impl Policy for Takeable<'_> {
             let name = format!("{}/{}", pod.namespace(), pod.name());
             self.removals.refused_until(&name).is_none() && self.victims.get(&name) != Some(&false)
         };
-        // What terminates is no part of the unit any more.
+        // Pods that terminate are no part of the unit any more.
         if !all.iter().filter(|pod| !pod.deleting()).all(is_open) {
             return false;
         }
@@ -122,7 +122,7 @@ impl Policy for Takeable<'_> {
             let unit = Candidate { priority: unit.priority.max(least), ..*unit };
             return self.policy.allows(preemptor, &unit);
         };
-        // What a root says of itself holds for all of its members.
+        // Settings of the root hold for all of its members.
         let starts = all.iter().map(|pod| pod.start().unwrap_or(preemptor.now));
         let start = starts.max().unwrap_or(preemptor.now);
         let is_kept = root.non_preemptible

@@ -111,7 +111,7 @@ impl Scheduler {
             let (root, seq) = self.groups.member(&pod_name(pod))?;
             self.groups.find(root, seq)?.runs().then_some(root)
         };
-        // What has left runs no more, unless it was replaced or has come back.
+        // A group that has left runs no more, unless it was replaced or has come back.
         let back: BTreeSet<GroupId> = seen.gone.iter().filter_map(runs).collect();
         for root in seen.roots {
             let may_stay =

@@ -108,7 +108,7 @@ impl Scheduler {
         let until = self.world.now().after(settings.start_timeout);
         let mut asked: Vec<Removal> = Vec::new();
         loop {
-            // What stops leaves before the first that moves.
+            // Units that stop leave before the first that moves.
             let stops = |own: &&Removal| self.holds.stops(ticket, own.name());
             let later = || self.removals.of(ticket).filter(|own| own.is_later());
             let stopping = later().find(stops);

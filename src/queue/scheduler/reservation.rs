@@ -39,7 +39,7 @@ impl Scheduler {
         self.follow();
         let mut nominated: Vec<GroupId> =
             self.holds.with_room().filter(|id| self.holds.nominated(*id).is_some()).collect();
-        // What moves for others finds its place before they do.
+        // Groups that move for others find their places before those others do.
         nominated.sort_by_key(|id| !self.holds.is_moving(*id));
         let reservation = self.world.settings().discipline.reservation();
         let Some(policy) = reservation else {

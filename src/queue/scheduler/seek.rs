@@ -61,7 +61,8 @@ impl Scheduler {
     }
 
     /// Quota for a group, with those that it starts together with, and the groups that give it back.
-    /// Of several groups each is to have its quota: dialects name victims for one claim at a time.
+    /// Where there are several, each is to have its quota: dialects name victims for one claim at a
+    /// time.
     fn seek_quota_of_all(&mut self, id: GroupId, tree: &mut PodGroup) -> Option<Sought> {
         let gang = self.groups.gang_group(id).ok()?;
         if gang.len() == 1 {

@@ -36,7 +36,7 @@ impl Scheduler {
             Phase::Queued
         };
         let is_same = match (queued.phase(), &phase) {
-            // Which of the partners it is that is not ready is found when the state is read.
+            // The partner that is not ready is found when the state is read.
             (Phase::Gated(Gate::Partner { .. }), Phase::Gated(Gate::Partner { .. })) => true,
             (old, new) => old == new,
         };
@@ -116,7 +116,7 @@ impl Scheduler {
             let Some(queued) = self.groups.get_mut(&root) else { continue };
             if !queued.leaves_whole() && queued.is_left_without(members) {
                 queued.health_mut().preempt();
-                // What moves gives no quota back.
+                // A group that moves gives no quota back.
                 if !self.holds.is_moving(root) {
                     self.set_leaving(root, true);
                 }

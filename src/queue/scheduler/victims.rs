@@ -155,8 +155,8 @@ impl Scheduler {
         let is_preempted =
             |root| self.groups.get(root).is_some_and(|own| own.health().is_preempted());
         let is_whole = own.iter().any(is_preempted);
-        // What has begun to go whole, or does not end, is asked for until it has gone: it counts
-        // against the minimum of its group.
+        // A group that has begun to go whole, or a unit that does not end, is asked for until it has
+        // gone: it counts against the minimum of its group.
         let is_whole_unit = is_whole || failed.is_whole();
         let retry_at = match retry_at {
             None if has_begun && (is_whole_unit || !is_reported) => {
@@ -168,7 +168,7 @@ impl Scheduler {
         let until = retry_at.unwrap_or_else(|| now.after(settings.timeout));
         // In place of a move that has not begun others are searched, or victims.
         let retry_at = retry_at.filter(|_| failed.is_victim() || has_begun);
-        // Of a group that has not begun to go, the others stay with it.
+        // If a group has not begun to go, its other units stay with the failed one.
         let root_name = failed.root_name().map(String::from);
         let known = (self.world.cluster(), &self.groups);
         let is_parted = root_name.as_ref().is_some_and(|root| {
