@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::seek::{Found, Yielding};
 use super::{Scheduler, Timer};
@@ -57,6 +58,13 @@ impl Scheduler {
             return true;
         }
         let (now, backoff) = (self.world.now(), settings.backoff);
+        let delay = settings.preemption.map_or(Duration::ZERO, |own| own.delay);
+        let from = self.groups.get(&id).and_then(|queued| Some(queued.ready_since()?.after(delay)));
+        if let Some(from) = from.filter(|from| *from > now)
+            && let Some(queued) = self.groups.get_mut(&id)
+        {
+            queued.put_search_off(from);
+        }
         if let Some(queued) = self.groups.get(&id)
             && queued.no_search_before() > now
         {

@@ -482,6 +482,9 @@ pub struct PreemptionSettings {
     /// ([`Tenants::yields_jointly`](crate::quota::Tenants::yields_jointly)). Dialects that do not say
     /// which sets may yield go on as before.
     pub joint: Option<bool>,
+    /// How long a group waits before victims or moves are searched for it, so that nodes can be added
+    /// first. Default 0.
+    pub delay: Duration,
 }
 
 impl Default for PreemptionSettings {
@@ -493,6 +496,7 @@ impl Default for PreemptionSettings {
             grace_period: Duration::from_secs(120),
             consolidation: 0,
             joint: None,
+            delay: Duration::ZERO,
         }
     }
 }
@@ -601,6 +605,14 @@ impl PreemptionSettings {
     #[must_use]
     pub fn joint(mut self, joint: bool) -> PreemptionSettings {
         self.joint = Some(joint);
+        self
+    }
+
+    /// Sets how long a group waits before victims or moves are searched for it. An autoscaler that
+    /// adds nodes within that time spares the victims.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> PreemptionSettings {
+        self.delay = delay;
         self
     }
 }

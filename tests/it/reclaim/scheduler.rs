@@ -1,11 +1,15 @@
 //! The joint search in the scheduler, dialect by dialect.
 
+use std::time::Duration;
+
 use phalanx::queue::{PreemptionSettings, Settings};
 use phalanx::quota::{
     Flavor, KueueSettings, Queue, QueuePreemption, QueuePreemptionPolicy, Quota, Tenants,
 };
-use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
+use phalanx::{Cluster, Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
+/// When the gang comes.
+const ASKED: Time = Time::from_secs(100);
 const TEAMS: [&str; 2] = ["vision", "speech"];
 
 /// Two queues with four GPUs each, in the words of a dialect.
@@ -41,16 +45,21 @@ fn decide(scheduler: &mut Scheduler, now: Time) -> Vec<String> {
     victims
 }
 
-/// The victims of a gang of `speech` that wants one of two racks: `vision` has filled both, the oldest
-/// job and the third on the first rack.
+/// The victims of a gang of `speech` that wants one of two racks.
 fn victims(tenants: Tenants, joint: Option<bool>) -> Vec<String> {
+    let mut preemption = PreemptionSettings::new();
+    preemption.joint = joint;
+    decide(&mut asked(tenants, preemption), ASKED)
+}
+
+/// A scheduler that a gang of `speech` has come to: `vision` has filled both racks, the oldest job and
+/// the third on the first rack.
+fn asked(tenants: Tenants, preemption: PreemptionSettings) -> Scheduler {
     let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
     for (number, rack) in ["a", "b", "a", "b"].iter().enumerate() {
         let node = Node::new(format!("n{number}")).capacity("gpu", 2).label("rack", *rack);
         cluster.add_node(node.label("host", format!("n{number}"))).unwrap();
     }
-    let mut preemption = PreemptionSettings::new();
-    preemption.joint = joint;
     let settings = Settings::new().preemption(preemption);
     let mut scheduler =
         Scheduler::new(cluster, Framework::default(), settings).with_tenants(tenants);
@@ -63,9 +72,36 @@ fn victims(tenants: Tenants, joint: Option<bool>) -> Vec<String> {
         assert!(scheduler.cluster().pod("default", &format!("job{number}-0")).is_some());
     }
     let gang = PodGroup::gang("train", 2).pods(2, Pod::new().request("gpu", 2)).require("rack");
-    let now = Time::from_secs(100);
-    scheduler.handle_group(gang.queue("speech"), now).unwrap();
-    decide(&mut scheduler, now)
+    scheduler.handle_group(gang.queue("speech"), ASKED).unwrap();
+    scheduler
+}
+
+/// A gang is patient: victims are named after the delay, unless nodes come before.
+#[test]
+fn nodes_may_come_before_victims_are_named() {
+    let own = || queues(Tenants::default(), &Quota::nominal(4), false);
+    let preemption = PreemptionSettings::new().delay(Duration::from_secs(30));
+    let mut scheduler = asked(own(), preemption);
+    assert_eq!(decide(&mut scheduler, ASKED), [""; 0]);
+    assert_eq!(decide(&mut scheduler, Time::from_secs(129)), [""; 0]);
+    let wake = scheduler.next_wake().expect("the delay ends");
+    assert!(wake <= Time::from_secs(130), "{wake:?}");
+    assert_eq!(decide(&mut scheduler, Time::from_secs(130)), ["default/job1", "default/job3"]);
+    // With a new rack within that time nobody goes. The tree has quota for it.
+    let mut tenants = own();
+    tenants.set_queue(Queue::inner("root").quota("all", "gpu", Quota::nominal(4))).unwrap();
+    let mut scheduler = asked(tenants, preemption);
+    assert_eq!(decide(&mut scheduler, ASKED), [""; 0]);
+    for number in 4..6 {
+        let node = Node::new(format!("n{number}")).capacity("gpu", 2).label("rack", "c");
+        scheduler
+            .handle_event(Event::NodeChanged { node, version: 0 }, Time::from_secs(110))
+            .unwrap();
+    }
+    for second in [110, 120, 140] {
+        assert_eq!(decide(&mut scheduler, Time::from_secs(second)), [""; 0]);
+    }
+    assert!(scheduler.cluster().pod("default", "train-0").is_some());
 }
 
 #[test]
