@@ -16,7 +16,6 @@ mod arena;
 mod bound;
 mod branch;
 mod budget;
-mod checkpoints;
 mod cost;
 mod devices;
 mod domains;
@@ -39,12 +38,13 @@ mod yielding;
 
 pub use answer::{EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 pub use budget::DisruptionBudget;
-pub use checkpoints::Checkpoints;
 pub use cost::Cost;
 pub use explain::{Instead, Kept, PreemptionExplanation, Taken, TakenFor};
 pub use moves::{AnyUnit, Consolidation, Defragmentation, MoveClaim, MoveCost, Room};
 pub use planner::PreemptingPlanner;
-pub use policy::{Candidate, LowerPriority, OtherQueues, Policy, Preemptor, SameQueue};
+pub use policy::{
+    Candidate, Checkpoints, LowerPriority, OtherQueues, Policy, Preemptor, SameQueue,
+};
 pub use request::PreemptionRequest;
 pub use running::RunningWork;
 pub use verdict::KeptBy;

@@ -11,11 +11,10 @@ use super::queues::{KaiQuantities, QueueShares, ReclaimStrategy, Reclaimer};
 use super::turns::has_room;
 use crate::quota::amount::{minus, plus};
 use crate::quota::books::Books;
-use crate::quota::claim::{Claim, Usage};
+use crate::quota::claim::{Claim, Sets, Usage};
 use crate::quota::dialect::Dialect;
 use crate::quota::tenants::Tenants;
 use crate::quota::tree::QueueId;
-use crate::quota::yields::Sets;
 
 /// The queues as they stand when a claim asks, and the holders that may go, by place: whether they
 /// are of the claim's queue, the leaf, and what they give.

@@ -8,13 +8,14 @@ pub(super) mod head_rules;
 pub(super) mod heads;
 mod partial;
 pub(super) mod trial;
+mod yields;
 
 pub use assign::Outlook;
 pub(super) use assign::{Prefer, assign, decide, flavor_order, simulate_levels, victims};
-pub(super) use classical::advantage_from;
 pub(super) use fair::target_order;
 pub(super) use partial::decide_reduced;
 pub use partial::reduced_counts;
+pub(super) use yields::Guarantees;
 
 use super::claim::Usage;
 use super::queue::{QueuePreemption, QueuePreemptionPolicy};

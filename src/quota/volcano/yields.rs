@@ -14,12 +14,11 @@ use super::settings::VolcanoRule;
 use crate::quota::amount::minus;
 use crate::quota::books::Books;
 use crate::quota::cells::{Cells, NONE};
-use crate::quota::claim::{Claim, Usage};
+use crate::quota::claim::{Claim, Sets, Usage};
 use crate::quota::queue::QueueKind;
 use crate::quota::share::borrowed_share;
 use crate::quota::tenants::Tenants;
 use crate::quota::tree::QueueId;
-use crate::quota::yields::Sets;
 
 /// The sums and queues as they stand when a claim asks.
 pub(in crate::quota) struct Standing {

@@ -1,48 +1,18 @@
 //! Who may yield for a claim: every set of holders that a dialect's order of victims allows, not
 //! only the one that its own search takes.
 
-mod guarantees;
-
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-
-use guarantees::Guarantees;
 
 use super::books::Books;
 use super::claim::{Claim, HolderId, QuotaAssignment, Usage};
 use super::dialect::{Dialect, Peer};
 use super::error::QuotaError;
-use super::kueue::FairStrategy;
 use super::kueue::trial::Trial;
+use super::kueue::{FairStrategy, Guarantees};
 use super::tenants::Tenants;
 use super::{kai, volcano};
-
-/// The sets of holders that a dialect lets yield for one claim. Holders are named by place; none of
-/// them is leaving.
-pub(in crate::quota) trait Sets: fmt::Debug {
-    /// The resources that are short for the claim, with how much: a set that gives back less of one
-    /// does not suffice.
-    fn lacks(&self) -> &Usage;
-
-    /// The holders of the tree, among them all that some set contains.
-    fn holders(&self) -> &[u32];
-
-    /// The holders of the claim's own queue that some set contains.
-    fn own(&self) -> &[u32];
-
-    /// Whether a set is part of one that may yield. Each part of such a set is one.
-    fn may_begin(&self, holders: &[u32]) -> bool;
-
-    /// Whether a set may yield, whole.
-    fn may_yield(&self, holders: &[u32]) -> bool;
-
-    /// Whether the claim has its quota once a set has given back.
-    fn suffices(&self, holders: &[u32]) -> bool;
-
-    /// Whether a set that may not yield may do so together with a holder.
-    fn eases(&self, holder: u32) -> bool;
-}
 
 /// The sets of holders that may yield for one claim, in books that stand still.
 ///

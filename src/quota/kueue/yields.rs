@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
 
-use super::Sets;
+use super::classical::advantage_from;
+use super::is_candidate;
+use super::trial::Trial;
 use crate::Time;
 use crate::quota::cells::NONE;
 use crate::quota::claim::{Claim, Usage};
@@ -15,7 +17,7 @@ use crate::quota::queue::{OWN_PREEMPTION, QueueKind, QueuePreemption, QueuePreem
 use crate::quota::tree::FlavorResource;
 
 /// The sets for one claim, in books that stand still.
-pub(super) struct Guarantees<'t> {
+pub(in crate::quota) struct Guarantees<'t> {
     /// The sums without those that leave anyway. With fair shares the claim is charged.
     trial: RefCell<Trial<'t>>,
     leaf: u32,
@@ -54,7 +56,7 @@ impl fmt::Debug for Guarantees<'_> {
 }
 
 impl<'t> Guarantees<'t> {
-    pub(super) fn new(
+    pub(in crate::quota) fn new(
         mut trial: Trial<'t>,
         (leaf, claim, usage): (u32, &Claim, &Usage),
         aside: Option<(u32, &Usage)>,
@@ -106,7 +108,7 @@ impl<'t> Guarantees<'t> {
         while let Some(&at) = path.last().filter(|at| trial.parent(**at) != NONE) {
             path.push(trial.parent(at));
         }
-        let advantage_from = kueue::advantage_from(&trial, leaf, usage);
+        let advantage_from = advantage_from(&trial, leaf, usage);
         if books.fair {
             trial.add(leaf, usage);
         }
