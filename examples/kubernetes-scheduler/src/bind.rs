@@ -132,13 +132,13 @@ pub async fn run(
                 }
                 Task::Release => {
                     requests.spawn(async move {
-                        prepare::undo(&api, &pod).await;
+                        prepare::undo(&api, &pod, false).await;
                         (task, Report::new(pod, Outcome::Released))
                     });
                 }
                 Task::Unwritten => {
                     requests.spawn(async move {
-                        prepare::undo(&api, &pod).await;
+                        prepare::undo(&api, &pod, false).await;
                         (task, Report::new(pod, Outcome::Unbound))
                     });
                 }
@@ -292,7 +292,7 @@ async fn prepare_plan(
     if let Err(reason) = &result {
         log!(warn, "a plan cannot be prepared", reason = reason);
         for pod in &pods {
-            prepare::undo(&api, pod).await;
+            prepare::undo(&api, pod, true).await;
         }
     }
     Prepared { pods, result }
@@ -396,7 +396,7 @@ async fn bind(api: &Api, settings: &Bindings, pod: Placement) -> Report {
         pause = (pause * 2).min(Duration::from_secs(5));
     };
     if result != Outcome::Bound && !bound_elsewhere {
-        prepare::undo(api, &pod).await;
+        prepare::undo(api, &pod, false).await;
     }
     Report { pod, result, took: begin.elapsed() }
 }

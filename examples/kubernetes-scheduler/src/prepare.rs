@@ -139,13 +139,16 @@ pub async fn prepare(
     Ok(())
 }
 
-/// Takes back what was written for a pod that is not bound. Goes on until the server has answered
-/// for good.
-pub async fn undo(api: &Api, pod: &Placement) {
+/// Takes back what was written for a pod that is not bound, alone or with its whole plan. Goes on until
+/// the server has answered for good.
+pub async fn undo(api: &Api, pod: &Placement, whole: bool) {
     let Some(needs) = &pod.needs else { return };
     for claim in &needs.claims {
-        // A group keeps its claim as long as one of its members may use it; its controller, or the
-        // next start, takes it away.
+        // Other members may use the claim of their group: it goes with the plan that allocated it.
+        let is_of_group = claim.user["resource"] == "podgroups";
+        if is_of_group && !(whole && claim.allocation.is_some()) {
+            continue;
+        }
         release(api, &pod.namespace, &claim.name, &claim.user).await;
     }
     for claim in &needs.provision {
