@@ -72,19 +72,18 @@ pub(super) fn settle(
     storage: &mut StorageRecords,
 ) {
     storage.fill_in();
-    let index = groups.iter().enumerate().filter(|(_, group)| {
-        group.family == Family::Kubernetes && !group.composite() && !group.claims.is_empty()
-    });
-    let index: BTreeMap<(&str, &str), usize> =
-        index.map(|(at, group)| ((&*group.namespace, &*group.name), at)).collect();
+    let index = groups.iter().enumerate();
+    let index = index.filter(|(_, group)| !group.composite() && !group.claims.is_empty());
+    let index: BTreeMap<(Family, &str, &str), usize> =
+        index.map(|(at, group)| ((group.family, &*group.namespace, &*group.name), at)).collect();
     let mut done: BTreeMap<Question, Result<Arc<PodShape>, String>> = BTreeMap::new();
     // Shapes that were replaced stay alive until the end, so that no address is used twice.
     let mut replaced = Vec::new();
     for record in pods {
         own_volumes(record, storage);
         let group = record.membership.as_deref().and_then(|membership| {
-            let named = (record.pod.namespace(), &*membership.object);
-            index.get(&named).filter(|_| membership.family == Family::Kubernetes).copied()
+            let named = (membership.family, record.pod.namespace(), &*membership.object);
+            index.get(&named).copied()
         });
         // Claims of a pod that exists are made by a controller.
         if !record.pod.uid.is_empty() {

@@ -15,10 +15,11 @@ const COPY: &str = "the group is a copy of its template";
 const LEVEL: &str = "the served type has `key` in its place";
 
 /// The topology that a group is confined to.
-const CONSTRAINTS: Rule =
+pub(super) const CONSTRAINTS: Rule =
     Fields(&[("topology", Fields(&[("key", Honoured), ("level", Refused(LEVEL))]))]);
 
-const POLICY: Rule = Fields(&[("basic", Honoured), ("gang", Fields(&[("minCount", Honoured)]))]);
+pub(super) const POLICY: Rule =
+    Fields(&[("basic", Honoured), ("gang", Fields(&[("minCount", Honoured)]))]);
 
 const COMPOSITE_POLICY: Rule =
     Fields(&[("basic", Honoured), ("gang", Fields(&[("minGroupCount", Honoured)]))]);

@@ -1,7 +1,8 @@
 //! Workloads that people submit, and the runtimes that they refer to.
 
-use super::groups::NETWORK_TOPOLOGY;
+use super::groups::{CONSTRAINTS, NETWORK_TOPOLOGY, POLICY};
 use super::keys::{MINIMUM_ANNOTATION_KEYS, WORKLOAD_ANNOTATION_KEYS, WORKLOAD_LABEL_KEYS};
+use super::parts::CLAIMS;
 use super::pods::{POD_TEMPLATE, RESOURCES};
 use super::rule::Rule::{
     Choice as ByChoice, Each, Fields, Holds, Honoured, Ignored, Metadata, Refused, Silent,
@@ -28,6 +29,14 @@ const CLAIM_TEMPLATES: Rule = ByTable(&VOLUME_CLAIM);
 const METADATA: Rule = Metadata(&WORKLOAD_LABEL_KEYS, &WORKLOAD_ANNOTATION_KEYS);
 const METADATA_WITH_MINIMUM: Rule = Metadata(&WORKLOAD_LABEL_KEYS, &MINIMUM_ANNOTATION_KEYS);
 
+/// The group of a controller's object, as it states it itself.
+const CONTROLLED: Rule = Fields(&[
+    ("schedulingPolicy", POLICY),
+    ("schedulingConstraints", CONSTRAINTS),
+    ("disruptionMode", Honoured),
+    ("resourceClaims", CLAIMS),
+]);
+
 /// Fields of a job that only its controller reads.
 macro_rules! job_spec {
     ($($own:expr),* $(,)?) => {
@@ -35,7 +44,6 @@ macro_rules! job_spec {
             ("parallelism", Honoured),
             ("completions", Honoured),
             ("template", TEMPLATE),
-            ("scheduling", Refused(SCHEDULING)),
             ("activeDeadlineSeconds", Silent),
             ("backoffLimit", Silent),
             ("backoffLimitPerIndex", Silent),
@@ -55,7 +63,14 @@ macro_rules! job_spec {
 /// A job of a set.
 const JOB_TEMPLATE: Rule = Fields(&[
     ("metadata", METADATA),
-    ("spec", job_spec!(("completionMode", Silent), ("suspend", Silent))),
+    (
+        "spec",
+        job_spec!(
+            ("scheduling", Refused(SCHEDULING)),
+            ("completionMode", Silent),
+            ("suspend", Silent)
+        ),
+    ),
 ]);
 
 /// A job set, whose replicas may count or not.
@@ -235,7 +250,14 @@ pub(super) const KINDS: &[Kind] = &[
         kind: "Job",
         fields: &[
             ("metadata", METADATA_WITH_MINIMUM),
-            ("spec", job_spec!(("completionMode", Honoured), ("suspend", Honoured))),
+            (
+                "spec",
+                job_spec!(
+                    ("scheduling", CONTROLLED),
+                    ("completionMode", Honoured),
+                    ("suspend", Honoured)
+                ),
+            ),
         ],
     },
     Kind {

@@ -273,23 +273,7 @@ pub(super) fn pod_group(root: &Field<'_>, composite: bool) -> Fault<GroupObject>
         None if spec.strict() => return Err(spec.fail_at("schedulingPolicy", Problem::Required)),
         None => GroupPolicy::Basic {},
     };
-    if let Some(constraints) = spec.get("schedulingConstraints")? {
-        constraints.each("topology", |constraint| {
-            if group.topology.require.is_some() {
-                if constraint.strict() {
-                    return Err(constraint.invalid("only one topology constraint is allowed"));
-                }
-                return Ok(()); // The scheduler reads the first one only.
-            }
-            let key = constraint.need("key")?;
-            let text = key.text()?;
-            if key.strict() {
-                check_key(text).map_err(|error| key.selector_error(&error))?;
-            }
-            group.topology.require = Some(text.into());
-            Ok(())
-        })?;
-    }
+    constraints(&spec, &mut group)?;
     if !composite {
         group.claims = claim_entries(&spec)?;
     }
@@ -308,6 +292,45 @@ pub(super) fn pod_group(root: &Field<'_>, composite: bool) -> Fault<GroupObject>
     group.priority_class = spec.name_of("priorityClassName")?;
     group.parent = spec.name_of("parentCompositePodGroupName")?;
     Ok(group)
+}
+
+/// The topology that a group is confined to.
+fn constraints(spec: &Field<'_>, group: &mut GroupObject) -> Fault<()> {
+    if let Some(constraints) = spec.get("schedulingConstraints")? {
+        constraints.each("topology", |constraint| {
+            if group.topology.require.is_some() {
+                if constraint.strict() {
+                    return Err(constraint.invalid("only one topology constraint is allowed"));
+                }
+                return Ok(()); // The scheduler reads the first one only.
+            }
+            let key = constraint.need("key")?;
+            let text = key.text()?;
+            if key.strict() {
+                check_key(text).map_err(|error| key.selector_error(&error))?;
+            }
+            group.topology.require = Some(text.into());
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// `spec.scheduling` of a controller's object, for so many pods: the minimum of a gang; `None` for a
+/// basic group. What else it says goes into the group.
+pub(super) fn controlled(
+    field: &Field<'_>,
+    pods: i64,
+    group: &mut GroupObject,
+) -> Fault<Option<i64>> {
+    constraints(field, group)?;
+    group.disruption = disruption(field)?;
+    group.claims = claim_entries(field)?;
+    let Some(policy) = field.get("schedulingPolicy")? else { return Ok(None) };
+    let Some(gang) = policy.get("gang")? else { return Ok(None) };
+    let Some(min) = gang.get("minCount")? else { return Ok(Some(pods)) };
+    let most = if min.strict() { pods.max(1) } else { i32::MAX.into() };
+    min.within(1, most).map(Some)
 }
 
 /// `single` or `all`, as the variant of an object or as a word; 1.36 wrote `Pod` and `PodGroup`.

@@ -7,6 +7,7 @@ use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Role, Submitted, annotated_minimum, count, word};
 use super::workload_with_job::JobScheduling;
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::groups;
 use crate::model::Problem;
 
 /// The annotation by which Kueue admits a job with fewer pods.
@@ -39,14 +40,21 @@ pub(super) fn job(root: &Field<'_>) -> Fault<Submitted> {
     let scheduling = JobScheduling::read(root)?;
     let all = format_args!("the {pods} pods of the job");
     let stated = annotated_minimum(root, MIN_PARALLELISM, pods, all)?;
-    let minimum = match stated {
+    // Since 1.37 the job says so itself, and nothing is inferred.
+    let own = spec.get("scheduling")?;
+    let by_own = match &own {
+        Some(own) => groups::controlled(own, pods, &mut job.frame)?,
+        None => None,
+    };
+    let minimum = match stated.or(by_own) {
         Some(min) => Minimum::Whole(min),
+        None if own.is_some() => Minimum::Any,
         None if scheduling.is_candidate() => Minimum::Whole(pods),
         // Of Kueue's jobs all pods are admitted together.
         None if job.frame.local_queue.is_some() => Minimum::Whole(pods),
         None => Minimum::Any,
     };
-    if scheduling.is_candidate() && stated.is_none() {
+    if scheduling.is_candidate() && stated.is_none() && own.is_none() {
         job.scheduling = Some(Box::new(scheduling));
     }
     let name = job.workload.name.clone();
