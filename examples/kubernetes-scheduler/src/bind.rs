@@ -41,6 +41,8 @@ pub struct Placement {
 /// An order of a decision.
 #[derive(Debug)]
 pub enum Order {
+    /// Write what the pods of a plan need before they are bound, and wait for it.
+    Prepare(Vec<Placement>),
     /// Bind the pods of a plan.
     Bind(Vec<Placement>),
     /// Stop the bindings under way, and delete the pods that are bound.
@@ -63,6 +65,10 @@ pub struct Report {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
+    /// All pods of its plan have what they need.
+    Prepared,
+    /// They cannot have it; nothing of it is left.
+    Unprepared(String),
     Bound,
     /// It cannot be bound to that node.
     Failed(String),
@@ -82,7 +88,9 @@ enum Task {
     /// Takes back writes of an earlier run.
     Release,
     /// Takes back writes for a pod whose plan is taken back.
-    Unwritten,
+    Unwritten {
+        whole: bool,
+    },
     Bind,
     Evict,
     Preempt,
@@ -115,7 +123,22 @@ pub async fn run(
     // Plans whose pods need something first, and what takes them back, by uid of their pods.
     let mut preparations: JoinSet<Prepared> = JoinSet::new();
     let mut cancels: BTreeMap<String, Arc<AtomicBool>> = BTreeMap::new();
+    // Pods that are prepared and not ordered to be bound yet, by uid.
+    let mut prepared: BTreeMap<String, Placement> = BTreeMap::new();
     let mut open = true;
+    let begin = |pods: Vec<Placement>,
+                 binds: bool,
+                 states: &mut BTreeMap<String, State>,
+                 cancels: &mut BTreeMap<String, Arc<AtomicBool>>,
+                 preparations: &mut JoinSet<Prepared>| {
+        let cancel = Arc::new(AtomicBool::new(false));
+        for pod in &pods {
+            states.insert(pod.uid.clone(), State::Preparing);
+            cancels.insert(pod.uid.clone(), Arc::clone(&cancel));
+        }
+        let (api, time) = (api.clone(), settings.prepare_for);
+        preparations.spawn(async move { prepare_plan(api, pods, time, cancel, binds).await });
+    };
     while open || !queue.is_empty() || !requests.is_empty() || !preparations.is_empty() {
         while requests.len() < settings.in_flight
             && let Some((task, pod)) = queue.pop_front()
@@ -136,9 +159,9 @@ pub async fn run(
                         (task, Report::new(pod, Outcome::Released))
                     });
                 }
-                Task::Unwritten => {
+                Task::Unwritten { whole } => {
                     requests.spawn(async move {
-                        prepare::undo(&api, &pod, false).await;
+                        prepare::undo(&api, &pod, whole).await;
                         (task, Report::new(pod, Outcome::Unbound))
                     });
                 }
@@ -158,17 +181,20 @@ pub async fn run(
                 Some(Order::Release(pods)) => {
                     queue.extend(pods.into_iter().map(|pod| (Task::Release, pod)));
                 }
-                Some(Order::Bind(pods)) if pods.iter().any(|pod| pod.needs.is_some()) => {
-                    let cancel = Arc::new(AtomicBool::new(false));
-                    for pod in &pods {
-                        states.insert(pod.uid.clone(), State::Preparing);
-                        cancels.insert(pod.uid.clone(), Arc::clone(&cancel));
-                    }
-                    let (api, time) = (api.clone(), settings.prepare_for);
-                    preparations.spawn(async move { prepare_plan(api, pods, time, cancel).await });
+                Some(Order::Prepare(pods)) => {
+                    begin(pods, false, &mut states, &mut cancels, &mut preparations);
+                }
+                // Claims that had their devices before are reserved with the binding.
+                Some(Order::Bind(pods))
+                    if pods.iter().any(|pod| {
+                        pod.needs.is_some() && !prepared.contains_key(&pod.uid)
+                    }) =>
+                {
+                    begin(pods, true, &mut states, &mut cancels, &mut preparations);
                 }
                 Some(Order::Bind(pods)) => {
                     for pod in pods {
+                        prepared.remove(&pod.uid);
                         states.insert(pod.uid.clone(), State::Queued);
                         queue.push_back((Task::Bind, pod));
                     }
@@ -185,7 +211,7 @@ pub async fn run(
                                 // The order itself does not say what was written.
                                 match at.and_then(|at| queue.remove(at)) {
                                     Some((_, own)) if own.needs.is_some() => {
-                                        queue.push_back((Task::Unwritten, own));
+                                        queue.push_back((Task::Unwritten { whole: false }, own));
                                     }
                                     _ => report(&inputs, vec![Report::new(pod, Outcome::Unbound)]),
                                 }
@@ -195,6 +221,11 @@ pub async fn run(
                                 if let Some(cancel) = cancels.get(&pod.uid) {
                                     cancel.store(true, Ordering::Relaxed);
                                 }
+                            }
+                            None if prepared.contains_key(&pod.uid) => {
+                                // Its plan is taken back before any pod of it is bound.
+                                let own = prepared.remove(&pod.uid).unwrap_or(pod);
+                                queue.push_back((Task::Unwritten { whole: true }, own));
                             }
                             None => {
                                 log!(info, "a pod is evicted", pod = pod.full_name(), reason = reason);
@@ -222,31 +253,37 @@ pub async fn run(
                 }
             },
             Some(done) = preparations.join_next(), if !preparations.is_empty() => {
-                let Ok(Prepared { pods, result }) = done else { continue };
+                let Ok(Prepared { pods, result, binds }) = done else { continue };
+                let first = pods.first().cloned();
+                let is_cancelled = |pod: &Placement| states.get(&pod.uid) == Some(&State::Cancelled);
+                let any_cancelled = pods.iter().any(is_cancelled);
                 let mut reports = Vec::new();
                 for pod in pods {
                     cancels.remove(&pod.uid);
-                    let cancelled = states.get(&pod.uid) == Some(&State::Cancelled);
+                    let cancelled = states.remove(&pod.uid) == Some(State::Cancelled);
                     match &result {
                         Ok(()) if cancelled => {
-                            states.remove(&pod.uid);
-                            queue.push_back((Task::Unwritten, pod));
+                            queue.push_back((Task::Unwritten { whole: !binds }, pod));
                         }
-                        Ok(()) => {
+                        Ok(()) if binds => {
                             states.insert(pod.uid.clone(), State::Queued);
                             queue.push_back((Task::Bind, pod));
                         }
-                        Err(reason) => {
-                            states.remove(&pod.uid);
-                            let result = if cancelled {
-                                Outcome::Unbound
-                            } else {
-                                Outcome::Failed(reason.clone())
-                            };
-                            reports.push(Report::new(pod, result));
+                        Ok(()) => drop(prepared.insert(pod.uid.clone(), pod)),
+                        Err(_) if cancelled => reports.push(Report::new(pod, Outcome::Unbound)),
+                        Err(reason) if binds => {
+                            reports.push(Report::new(pod, Outcome::Failed(reason.clone())));
                         }
+                        Err(_) => {}
                     }
                 }
+                let outcome = match result {
+                    Ok(()) => Outcome::Prepared,
+                    Err(reason) => Outcome::Unprepared(reason),
+                };
+                // A plan that is taken back waits for no answer.
+                let first = first.filter(|_| !any_cancelled && !binds);
+                reports.extend(first.map(|pod| Report::new(pod, outcome)));
                 report(&inputs, reports);
             },
             Some(done) = requests.join_next(), if !requests.is_empty() => {
@@ -258,7 +295,7 @@ pub async fn run(
                         match task {
                             Task::Bind => drop(states.remove(&report.pod.uid)),
                             Task::Preempt => drop(preempted.remove(&report.pod.uid)),
-                            Task::Evict | Task::Release | Task::Unwritten => {}
+                            Task::Evict | Task::Release | Task::Unwritten { .. } => {}
                         }
                         if task == Task::Bind && state == Some(State::Cancelled) {
                             // Whatever the answer was, the pod itself says what is left to do.
@@ -279,6 +316,8 @@ pub async fn run(
 struct Prepared {
     pods: Vec<Placement>,
     result: Result<(), String>,
+    /// Whether they are to be bound without another order.
+    binds: bool,
 }
 
 /// Prepares all pods of a plan, or takes back what was written for any of them.
@@ -287,6 +326,7 @@ async fn prepare_plan(
     pods: Vec<Placement>,
     time: Duration,
     cancel: Arc<AtomicBool>,
+    binds: bool,
 ) -> Prepared {
     let result = prepare::prepare(&api, &pods, time, &cancel).await;
     if let Err(reason) = &result {
@@ -295,7 +335,7 @@ async fn prepare_plan(
             prepare::undo(&api, pod, true).await;
         }
     }
-    Prepared { pods, result }
+    Prepared { pods, result, binds }
 }
 
 fn report(inputs: &Sender<Input>, reports: Vec<Report>) {

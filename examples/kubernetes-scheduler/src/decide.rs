@@ -285,6 +285,8 @@ impl Decider {
                 self.scheduler.handle_eviction_failed(ticket, &report.pod.full_name(), None, now)
             }
             Outcome::Watched => Ok(()),
+            Outcome::Prepared => self.prepared(&report.pod, Ok(()), now),
+            Outcome::Unprepared(reason) => self.prepared(&report.pod, Err(reason), now),
             Outcome::Released => {
                 if let Leftovers::Releasing { left, .. } = &mut self.leftovers {
                     *left = left.saturating_sub(1);
@@ -297,6 +299,16 @@ impl Decider {
             Ok(()) | Err(QueueError::UnknownPod(_) | QueueError::StaleTicket) => {}
             Err(error) => log!(warn, "the scheduler refuses a report", reason = error),
         }
+    }
+
+    fn prepared(
+        &mut self,
+        pod: &Placement,
+        result: Result<(), String>,
+        now: Time,
+    ) -> Result<(), QueueError> {
+        let Some(ticket) = pod.ticket else { return Ok(()) };
+        self.scheduler.handle_prepared(ticket, result, now)
     }
 
     fn result(
@@ -316,6 +328,11 @@ impl Decider {
             self.metrics.decision.add(begin.elapsed());
             let Some(decision) = decision else { return };
             let order = match decision {
+                Decision::Prepare { ticket, groups, plan } => {
+                    self.metrics.count("prepare");
+                    log!(info, "a plan is prepared", group = groups.join(", "), pods = plan.len());
+                    Order::Prepare(self.members(ticket, &plan))
+                }
                 Decision::Bind { ticket, groups, plan, .. } => {
                     self.metrics.count("bind");
                     self.bind(ticket, &groups, &plan)
@@ -375,6 +392,11 @@ impl Decider {
         if groups.iter().any(|group| !group.contains("/pod:")) {
             log!(info, "a gang is bound", group = groups.join(", "), pods = plan.len());
         }
+        Order::Bind(self.members(ticket, plan))
+    }
+
+    /// The pods of a plan, with what it gives each.
+    fn members(&self, ticket: Ticket, plan: &Plan) -> Vec<Placement> {
         let pods = plan.assignments().map(|assignment| {
             let pod = assignment.pod();
             let (namespace, name) = (pod.namespace().to_owned(), pod.name.clone());
@@ -390,7 +412,7 @@ impl Decider {
             }
             own
         });
-        Order::Bind(pods.collect())
+        pods.collect()
     }
 
     /// Says of pods that wait for victims where they are to go.
@@ -427,6 +449,10 @@ impl Decider {
     fn pretend(&mut self, order: Order) {
         let (what, pods, result) = match order {
             Order::Bind(pods) => ("would be bound", pods, Outcome::Bound),
+            Order::Prepare(pods) => {
+                let first = pods.into_iter().take(1).collect();
+                ("would be prepared", first, Outcome::Prepared)
+            }
             Order::Evict { pods, .. } | Order::Preempt { pods, .. } => {
                 ("would be evicted", pods, Outcome::Watched)
             }
@@ -479,9 +505,10 @@ impl Decider {
                 GroupChange::Gated(Gate::Members { .. } | Gate::Partner { .. }) => {
                     self.explanations.add(group.to_string(), None, now);
                 }
-                GroupChange::Gated(_) | GroupChange::Binding { .. } | GroupChange::Removed => {
-                    self.explanations.forget(&group)
-                }
+                GroupChange::Gated(_)
+                | GroupChange::Preparing { .. }
+                | GroupChange::Binding { .. }
+                | GroupChange::Removed => self.explanations.forget(&group),
                 _ => {}
             }
         }

@@ -28,9 +28,7 @@ fn framework(file: &File) -> Result<Framework, String> {
             return Err(unknown(name.defined.line(), "filter", &name.value, &known));
         }
     }
-    let names = || {
-        profile.score_names().chain(profile.domain_score_names()).map(|(_, name)| name)
-    };
+    let names = || profile.score_names().chain(profile.domain_score_names()).map(|(_, name)| name);
     for (name, weight) in &file.plugins.weights {
         if !names().any(|known| known == name) {
             let known: Vec<&str> = names().collect();
@@ -112,6 +110,7 @@ fn settings(file: &File, salt: u64) -> queue::Settings {
     let times = &file.timeouts;
     settings.stale_after = or(times.below_minimum, settings.stale_after);
     settings.bind_timeout = or(times.binding, settings.bind_timeout);
+    settings.prepare_within = Some(file.bindings.prepare_for);
     settings.max_in_unschedulable = or(times.unschedulable, settings.max_in_unschedulable);
     settings.backoff = Backoff::new(
         or(times.first_backoff, settings.backoff.first),
