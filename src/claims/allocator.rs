@@ -33,9 +33,9 @@ pub(super) struct Place {
 
 /// A device that the node reaches.
 pub(super) struct Candidate<'a> {
-    pool: usize,
-    slice: &'a ResourceSlice,
-    device: &'a SliceDevice,
+    pub(super) pool: usize,
+    pub(super) slice: &'a ResourceSlice,
+    pub(super) device: &'a SliceDevice,
     usage: Option<&'a DeviceUsage>,
     /// How often this search has taken it.
     taken: u32,
@@ -80,9 +80,9 @@ pub(super) type Accept<'f> = dyn FnMut(&[Allocation]) -> bool + 'f;
 pub(super) struct Search<'a> {
     node: NodeView<'a>,
     pub(super) wanted: Vec<&'a Wanted>,
-    pools: Vec<Pool<'a>>,
+    pub(super) pools: Vec<Pool<'a>>,
     pub(super) devices: Vec<Candidate<'a>>,
-    counters: Vec<Counters<'a>>,
+    pub(super) counters: Vec<Counters<'a>>,
     /// By claim, request and alternative.
     pub(super) asked: Vec<Vec<Vec<Asked>>>,
     pub(super) constraints: Vec<Vec<Constraint<'a>>>,
@@ -96,7 +96,7 @@ pub(super) struct Search<'a> {
     order: Vec<u32>,
 }
 
-type Found = Result<bool, ClaimFault>;
+pub(super) type Found = Result<bool, ClaimFault>;
 
 impl<'a> Search<'a> {
     /// A search for the devices of claims on a node, where `more` devices are in use than the
@@ -242,7 +242,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether a device is one that a request asks for.
-    fn matches(&mut self, place: Place, device: u32) -> Result<bool, ClaimFault> {
+    pub(super) fn matches(&mut self, place: Place, device: u32) -> Result<bool, ClaimFault> {
         if let Some(known) = self.asked(place).matches[device as usize] {
             return Ok(known);
         }
@@ -265,7 +265,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether what is left of a device's capacities suffices for a request.
-    fn has_capacity(&mut self, place: Place, device: u32) -> bool {
+    pub(super) fn has_capacity(&mut self, place: Place, device: u32) -> bool {
         let (index, demand) = (device as usize, self.demand(place));
         let candidate = &self.devices[index];
         let fixed = |own: &DeviceCapacity| own.policy.is_none();
@@ -290,7 +290,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether a device is in use, as far as a request minds.
-    fn in_use(&self, place: Place, device: u32) -> bool {
+    pub(super) fn in_use(&self, place: Place, device: u32) -> bool {
         if self.demand(place).admin {
             return self.taken[place.claim].iter().any(|taken| taken.device == device);
         }
@@ -344,33 +344,15 @@ impl<'a> Search<'a> {
     }
 
     /// Whether a request consents to the taints of a device.
-    fn is_tolerated(&self, place: Place, device: u32) -> bool {
+    pub(super) fn is_tolerated(&self, place: Place, device: u32) -> bool {
         let demand = self.demand(place);
         self.devices[device as usize].device.taints.iter().all(|taint| {
             !taint.repels() || demand.tolerations.iter().any(|consent| consent.tolerates(taint))
         })
     }
 
-    /// Whether a request could have a device, constraints apart.
-    pub(super) fn is_usable(&mut self, place: Place, device: u32) -> Found {
-        let (spec, pool) =
-            (self.devices[device as usize].device, self.devices[device as usize].pool);
-        Ok(self.pools[pool].is_sound()
-            && !self.in_use(place, device)
-            && self.matches(place, device)?
-            && self.has_capacity(place, device)
-            && (!self.counts(device) || self.counters[pool].suffice(spec))
-            && self.is_tolerated(place, device))
-    }
-
-    /// The driver of a device, and the device.
-    pub(super) fn published(&self, device: u32) -> (&'a str, &'a SliceDevice) {
-        let Candidate { slice, device, .. } = &self.devices[device as usize];
-        (&slice.driver, device)
-    }
-
     /// Whether taking a device uses up counters: of one that is shared, the first share does.
-    fn counts(&self, device: u32) -> bool {
+    pub(super) fn counts(&self, device: u32) -> bool {
         let Candidate { device, usage, taken, .. } = &self.devices[device as usize];
         let shared =
             device.shareable && (*taken > 0 || usage.is_some_and(|usage| usage.shares > 0));

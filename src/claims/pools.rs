@@ -52,7 +52,7 @@ pub(super) fn pools<'a>(book: &'a ClaimBook, node: NodeView<'_>) -> Vec<Pool<'a>
         for key in &published.incomplete {
             if !found.contains_key(&(&*key.0, &*key.1)) {
                 let slices = counted(key).iter().map(|slice| &**slice).collect();
-                found.insert((&key.0, &key.1), slices);
+                found.insert((&*key.0, &*key.1), slices);
             }
         }
     }

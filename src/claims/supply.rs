@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::allocator::{Place, Search};
+use super::allocator::{Candidate, Found, Place, Search};
 use super::constraints::Rule;
 use super::prepared::{How, PreparedClaims};
 use super::wanted::{ClaimFault, choices, demand_of};
@@ -26,7 +26,7 @@ pub(crate) struct Supply {
     pub(crate) one: Vec<String>,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
     /// The supplies of all alternatives of all requests, with the numbers of their claims.
     fn supplies(&mut self) -> Result<Vec<(usize, Supply)>, ClaimFault> {
         let mut all = Vec::new();
@@ -73,6 +73,24 @@ impl Search<'_> {
             have: groups.into_values().max().unwrap_or(0),
             one,
         })
+    }
+
+    /// Whether a request could have a device, constraints apart.
+    fn is_usable(&mut self, place: Place, device: u32) -> Found {
+        let (spec, pool) =
+            (self.devices[device as usize].device, self.devices[device as usize].pool);
+        Ok(self.pools[pool].is_sound()
+            && !self.in_use(place, device)
+            && self.matches(place, device)?
+            && self.has_capacity(place, device)
+            && (!self.counts(device) || self.counters[pool].suffice(spec))
+            && self.is_tolerated(place, device))
+    }
+
+    /// The driver of a device, and the device.
+    fn published(&self, device: u32) -> (&'a str, &'a SliceDevice) {
+        let Candidate { slice, device, .. } = &self.devices[device as usize];
+        (&slice.driver, device)
     }
 }
 

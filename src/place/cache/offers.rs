@@ -13,7 +13,7 @@ use crate::base::hash::FixedMap;
 use crate::claims::{How, PreparedClaims};
 use crate::framework::Framework;
 use crate::model::{Allocation, ClaimAllocation, ClaimSpec};
-use crate::state::{Cluster, Devices, MoreUsage, NodeId, NodeView, PoolKey, Row, pool_key};
+use crate::state::{Cluster, Devices, NodeId, NodeView, PoolKey, Row, pool_key};
 
 /// Kinds kept at most, and offers of all kinds together.
 const KINDS: usize = 256;
@@ -198,7 +198,7 @@ fn search<'d>(
         let allocations = held.flat_map(|devices| devices.claims());
         let allocations =
             allocations.map(|own: &ClaimAllocation| -> &Allocation { &own.allocation });
-        MoreUsage::of(cluster.claims(), allocations)
+        cluster.claims().with_more(allocations)
     });
     let mut found = None;
     let how = How { more: more.as_ref(), ..How::default() };

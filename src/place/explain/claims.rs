@@ -14,7 +14,7 @@ use crate::model::{
     AttributeRule, ClaimSource, ClaimSpec, DeviceAmount, DeviceDemand, Pod, PodGroup, PodShape,
     RequestChoice, Toleration, TolerationOperator,
 };
-use crate::state::{Cluster, Devices, MoreUsage, Row};
+use crate::state::{Cluster, Devices, Row};
 
 /// A reason why claims of a kind of pod are not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,7 +230,7 @@ fn more_pods(
     let mut held: Vec<Devices> = Vec::new();
     while held.len() < pods {
         let allocations = held.iter().flat_map(|own| own.claims()).map(|own| &*own.allocation);
-        let more = MoreUsage::of(cluster.claims(), allocations);
+        let more = cluster.claims().with_more(allocations);
         let how = How { more: Some(&more), ..How::default() };
         let mut found = None;
         let accepted = claims.each(cluster, node, how, &mut |offer| {

@@ -1,9 +1,8 @@
 //! Gangs with claims, over score tables of their pods without claims.
 //!
-//! The filter for claims is asked last, and only on the row that is best by all other plugins. If
-//! the row has no devices for the pod, it is closed to pods of this kind, and the next best one is
-//! asked. The outcome is that of the plain loop, since no score depends on which nodes are
-//! feasible.
+//! The filter for claims is asked last, and only on the row that is best by all other plugins. If the
+//! row has no devices for the pod, it is closed to pods of this kind, and the next best one is asked.
+//! The outcome is that of the plain loop, since no score depends on which nodes are feasible.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

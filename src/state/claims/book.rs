@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::object::{ClaimKey, ClaimKind, ClaimObject};
 use super::published::{PoolKey, Published};
-use super::usage::Usage;
+use super::usage::{MoreUsage, Usage};
 use crate::base::ObjectName;
 use crate::model::{
     Allocation, ClaimAllocation, ClaimSource, DeviceClass, PodShape, ResourceClaim, ResourceSlice,
@@ -107,6 +107,14 @@ impl ClaimBook {
 
     pub(crate) fn pool_usage(&self, driver: &str, pool: &str) -> Option<&super::usage::PoolUsage> {
         self.usage.of_pool(driver, pool)
+    }
+
+    /// The usage of the pools of some allocations, with those beside what is in use.
+    pub(crate) fn with_more<'a>(
+        &self,
+        allocations: impl Iterator<Item = &'a Allocation>,
+    ) -> MoreUsage {
+        MoreUsage::of(&self.usage, allocations)
     }
 
     /// The number of the last change of what is in use. Equal numbers mean equal usage.

@@ -4,12 +4,18 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::usage::next_stamp;
 use crate::model::{DeviceClass, NodeReach, ResourceSlice};
 
 /// Driver and pool.
 pub(crate) type PoolKey = (Box<str>, Box<str>);
+
+/// The number of a change, which no other change has.
+pub(super) fn next_stamp() -> u64 {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed) as u64
+}
 
 pub(crate) fn pool_key(driver: &str, pool: &str) -> PoolKey {
     (driver.into(), pool.into())
@@ -32,7 +38,7 @@ pub(crate) struct Published {
     pub(crate) by_pool: BTreeMap<PoolKey, Slices>,
     /// Pools of slices with counters.
     pub(crate) counted: BTreeMap<PoolKey, Slices>,
-    /// Pools with missing slices.
+    /// Pools with counters of which slices are missing.
     pub(crate) incomplete: BTreeSet<PoolKey>,
     /// The number of the last change; equal numbers mean that the same is published.
     pub(crate) stamp: u64,

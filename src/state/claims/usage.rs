@@ -3,10 +3,8 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::book::ClaimBook;
-use super::published::{PoolKey, pool_key};
+use super::published::{PoolKey, next_stamp, pool_key};
 use crate::model::{AllocatedDevice, Allocation};
 
 /// How much of a device is in use.
@@ -57,12 +55,6 @@ pub(crate) type PoolUsage = BTreeMap<Box<str>, DeviceUsage>;
 struct Stamped {
     stamp: u64,
     devices: PoolUsage,
-}
-
-/// The number of a change, which no other change has.
-pub(super) fn next_stamp() -> u64 {
-    static NEXT: AtomicUsize = AtomicUsize::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed) as u64
 }
 
 /// Devices in use, pool by pool.
@@ -123,20 +115,20 @@ pub(crate) struct MoreUsage(BTreeMap<PoolKey, PoolUsage>);
 
 impl MoreUsage {
     /// The usage of the pools of some allocations, with those.
-    pub(crate) fn of<'a>(
-        book: &ClaimBook,
+    pub(super) fn of<'a>(
+        usage: &Usage,
         allocations: impl Iterator<Item = &'a Allocation>,
     ) -> MoreUsage {
         let mut pools = BTreeMap::new();
         for device in allocations.flat_map(|own| &own.devices).filter(|device| !device.admin) {
-            let known = || book.pool_usage(&device.driver, &device.pool).cloned();
+            let known = || usage.of_pool(&device.driver, &device.pool).cloned();
             let pool = pools.entry(pool_key(&device.driver, &device.pool));
             count(pool.or_insert_with(|| known().unwrap_or_default()), device, 1);
         }
         MoreUsage(pools)
     }
 
-    /// Usage of a pool; `None` if it is as the cluster knows it.
+    /// The devices of a pool in use; `None` if it is as the cluster knows it.
     pub(crate) fn of_pool(&self, driver: &str, pool: &str) -> Option<&PoolUsage> {
         self.0.get(&pool_key(driver, pool))
     }

@@ -7,4 +7,5 @@ mod preparing;
 mod properties;
 mod soundness;
 mod state;
+mod trees;
 mod victims;

@@ -10,6 +10,7 @@ use phalanx::{
     Cluster, Decision, Event, Framework, Node, Plan, Pod, PodGroup, QueueError, Scheduler, Time,
 };
 
+use crate::support::budget;
 use crate::support::dice::Dice;
 
 fn framework() -> Framework {
@@ -149,7 +150,7 @@ fn a_node_that_is_lost_undoes_what_is_prepared_on_it() {
 #[test]
 fn streams_of_preparations_leave_no_device_behind() {
     let (mut bound, mut undone) = (0, 0);
-    let seeds = if std::env::var("PHALANX_SOAK").is_ok() { 200 } else { 6 };
+    let seeds = budget::of(6, 200);
     for seed in 0..seeds {
         let mut dice = Dice(seed);
         let mut scheduler = scheduler(3, settings());
