@@ -10,6 +10,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use smallvec::SmallVec;
 
@@ -111,7 +112,8 @@ impl<'a> DeviceOffer<'a> {
 
 /// Shares go where least is left after them, whole devices by index. The default.
 ///
-/// Ties go to the lowest index. With several units requested, the first by name decides first.
+/// With several units requested, the first by name decides first. Ties go to the device without which
+/// most of the partition table stays whole, then to the lowest index.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TightestFit;
 
@@ -123,7 +125,8 @@ impl DeviceChoice for TightestFit {
     fn choose(&self, _: &Context<'_>, offer: &DeviceOffer<'_>) -> Vec<u32> {
         let mut devices = offer.candidates().to_vec();
         if !offer.need().is_whole() {
-            devices.sort_by_cached_key(|&device| (offer.left_after(device), device));
+            let whole = |device| Reverse(offer.devices().whole_after(&[device]));
+            devices.sort_by_cached_key(|&device| (offer.left_after(device), whole(device), device));
         }
         devices.truncate(offer.count());
         devices

@@ -1,24 +1,22 @@
 //! Devices of a node matched with the requests of a pod: the verdict, the number of such pods, and
 //! the devices of a placed pod.
 
-use alloc::vec;
+mod matching;
+pub(crate) mod zones;
+
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
 use super::builder::Framework;
 use super::context::Context;
-use super::device_choice::{DeviceChoice, DeviceOffer};
+use super::device_choice::{DeviceChoice, DeviceOffer, TightestFit};
 use crate::claims::{ClaimVerdict, PreparedClaims};
-use crate::model::{IslandRule, PodShape};
+use crate::model::{IslandRule, PodShape, ZoneShare};
 use crate::state::{Cluster, DeviceNeed, Devices, NodeDevices, NodeView, Row};
-
-/// How often groups may be combined anew before requests that compete for devices, and are each
-/// confined to one group, count as impossible.
-const COMBINATIONS: usize = 4_096;
-
-/// Indexes of devices; few enough for no allocation as a rule.
-pub(crate) type Indexes = SmallVec<[u32; 16]>;
+use matching::{Indexes, candidates, free_sets, groups, has_beside, match_all, required};
+use zones::zone_shares;
 
 /// Whether some devices of a node serve all needs at once.
 ///
@@ -30,14 +28,18 @@ pub fn devices_fit(node: NodeView<'_>, needs: &[DeviceNeed]) -> bool {
         return true;
     }
     let Some(devices) = node.device_room() else { return false };
-    if independent(needs) {
+    if independent(needs) && !has_beside(needs) {
         return needs.iter().all(|need| fits_alone(devices, need));
     }
     match_all(devices, needs).is_some()
 }
 
-/// Whether devices still serve the needs they were chosen for.
-pub(crate) fn still_fit(node: NodeView<'_>, needs: &[DeviceNeed], held: &[Vec<u32>]) -> bool {
+/// Whether devices still serve the needs they were chosen for, and zones have the amounts.
+pub(crate) fn still_fit(node: NodeView<'_>, needs: &[DeviceNeed], held: Option<&Devices>) -> bool {
+    if held.is_some_and(|held| !has_room(node, held.zones())) {
+        return false;
+    }
+    let held = held.map_or(&[][..], |held| held);
     let Some(devices) = node.device_room() else { return needs.is_empty() && held.is_empty() };
     let mut taken = Indexes::new();
     needs.len() == held.len()
@@ -51,12 +53,45 @@ pub(crate) fn still_fit(node: NodeView<'_>, needs: &[DeviceNeed], held: &[Vec<u3
             };
             held.len() == need.count()
                 && grouped
+                && is_set(devices, need, held)
                 && held.iter().all(|&device| {
                     let fresh = !taken.contains(&device);
                     taken.push(device);
                     fresh && devices.admits(need, device as usize)
                 })
         })
+        && needs.iter().zip(held).all(|(need, own)| {
+            let other = need.beside().and_then(|beside| held.get(beside.request as usize));
+            let (Some(beside), Some(other)) = (need.beside(), other) else { return true };
+            let islands = |of: &[u32]| {
+                let of = of.iter().map(|device| devices.island(*device as usize));
+                of.collect::<Option<BTreeSet<_>>>()
+            };
+            islands(own).zip(islands(other)).is_some_and(|(own, other)| {
+                if beside.same { own == other } else { own.is_subset(&other) }
+            })
+        })
+}
+
+/// Whether devices are a set that a need may have, where sets bind.
+fn is_set(devices: NodeDevices<'_>, need: &DeviceNeed, held: &[u32]) -> bool {
+    let (mut sets, binds) = devices.sets(need);
+    !binds || sets.any(|set| set.devices == held)
+}
+
+/// Whether zones have amounts left.
+fn has_room(node: NodeView<'_>, shares: &[ZoneShare]) -> bool {
+    let Some(room) = node.zone_room() else { return true };
+    let mut taken = room.all_free().to_vec();
+    shares.iter().all(|share| {
+        let Some(zone) = room.zone(share.zone) else { return true };
+        share.amounts.iter().all(|(name, amount)| {
+            let Some(at) = room.resource(name) else { return true };
+            let free = &mut taken[zone * room.resources() + at];
+            *free = free.saturating_sub(amount);
+            *free >= 0
+        })
+    })
 }
 
 /// How many more pods of such needs the devices of a node can take, one after the other, when each
@@ -90,6 +125,10 @@ pub fn device_capacity(node: NodeView<'_>, needs: &[DeviceNeed]) -> u64 {
 
 fn capacity_of(devices: NodeDevices<'_>, need: &DeviceNeed) -> u64 {
     let candidates = candidates(devices, need, &[]);
+    let sets = free_sets(devices, need, &candidates);
+    if sets.binds {
+        return sets.among(need.count());
+    }
     let (island, numa) = required(need);
     if !island && !numa {
         return capacity_among(devices, need, &candidates);
@@ -134,11 +173,22 @@ fn capacity_among(devices: NodeDevices<'_>, need: &DeviceNeed, among: &[u32]) ->
     low
 }
 
+/// The devices that a pod would get on a node by [`TightestFit`](super::TightestFit): one ascending list
+/// a need. `None` if they do not serve it.
+pub fn chosen_devices(
+    cx: &Context<'_>,
+    node: NodeView<'_>,
+    needs: &[DeviceNeed],
+) -> Option<Vec<Vec<u32>>> {
+    choose(&TightestFit, cx, node, needs)
+}
+
 /// A node whose devices do not serve a pod.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unfit;
 
-/// The devices of a pod that is about to be placed on a node; `None` if it needs none.
+/// The devices of a pod that is about to be placed on a node, and the amounts of its NUMA zones; `None`
+/// if it needs none.
 pub(crate) fn choose_devices(
     choice: &dyn DeviceChoice,
     cluster: &Cluster,
@@ -146,11 +196,16 @@ pub(crate) fn choose_devices(
     node: Option<NodeView<'_>>,
     needs: &[DeviceNeed],
 ) -> Result<Option<Devices>, Unfit> {
-    if needs.is_empty() {
+    if needs.is_empty() && pod.zones.is_empty() {
         return Ok(None);
     }
-    let lists = node.and_then(|node| choose(choice, &Context::new(cluster, pod), node, needs));
-    lists.map(|lists| Some(lists.into())).ok_or(Unfit)
+    let node = node.ok_or(Unfit)?;
+    let lists = if needs.is_empty() {
+        Vec::new()
+    } else {
+        choose(choice, &Context::new(cluster, pod), node, needs).ok_or(Unfit)?
+    };
+    Ok(Devices::new(lists, Vec::new(), zone_shares(node, &pod.zones).ok_or(Unfit)?))
 }
 
 /// [`choose_devices`] for a pod and a row of a cluster, and the devices of its claims.
@@ -169,11 +224,7 @@ pub(crate) fn choose_for(
     let claims = PreparedClaims::new(cluster, framework.selectors(), pod).map_err(|_| Unfit)?;
     let (Some(claims), Some(node)) = (claims, node) else { return Ok(devices) };
     match claims.on(cluster, node) {
-        ClaimVerdict::Offer(offer) if offer.is_empty() => Ok(devices),
-        ClaimVerdict::Offer(offer) => {
-            let indexes = devices.map_or(Vec::new(), |devices| devices.to_vec());
-            Ok(Some(Devices::new(indexes, offer)))
-        }
+        ClaimVerdict::Offer(offer) => Ok(Devices::with_claims(devices, offer)),
         _ => Err(Unfit),
     }
 }
@@ -186,6 +237,9 @@ fn choose(
     needs: &[DeviceNeed],
 ) -> Option<Vec<Vec<u32>>> {
     let devices = node.device_room()?;
+    if has_beside(needs) {
+        return match_all(devices, needs);
+    }
     let mut taken = Indexes::new();
     let mut lists = Vec::with_capacity(needs.len());
     for (request, need) in needs.iter().enumerate() {
@@ -214,13 +268,11 @@ fn independent(needs: &[DeviceNeed]) -> bool {
     later.all(|(at, need)| needs[at + 1..].iter().all(|other| need.disjoint(other)))
 }
 
-fn required(need: &DeviceNeed) -> (bool, bool) {
-    let strict = |rule| rule == IslandRule::Required && need.count() > 1;
-    (strict(need.island()), strict(need.numa()))
-}
-
 /// Whether a need would be served if it were the only one. Allocates only for groups.
 fn fits_alone(devices: NodeDevices<'_>, need: &DeviceNeed) -> bool {
+    if devices.sets(need).1 {
+        return !free_sets(devices, need, &candidates(devices, need, &[])).list.is_empty();
+    }
     let (island, numa) = required(need);
     if island || numa {
         let candidates = candidates(devices, need, &[]);
@@ -238,36 +290,17 @@ fn fits_alone(devices: NodeDevices<'_>, need: &DeviceNeed) -> bool {
     missing == 0
 }
 
-fn candidates(devices: NodeDevices<'_>, need: &DeviceNeed, taken: &[u32]) -> Indexes {
-    (0..devices.len())
-        .filter(|&device| devices.admits(need, device))
-        .map(|device| device as u32)
-        .filter(|device| !taken.contains(device))
-        .collect()
-}
-
-/// Candidates by group, in order of each group's first device. Devices in no group are left out.
-fn groups(
-    devices: NodeDevices<'_>,
-    candidates: &[u32],
-    island: bool,
-    numa: bool,
-) -> SmallVec<[Indexes; 4]> {
-    let mut groups: SmallVec<[((u32, u32), Indexes); 4]> = SmallVec::new();
-    for &device in candidates {
-        let Some(key) = devices.group(device as usize, island, numa) else { continue };
-        match groups.iter_mut().find(|(have, _)| *have == key) {
-            Some((_, members)) => members.push(device),
-            None => groups.push((key, SmallVec::from_slice(&[device]))),
-        }
-    }
-    groups.into_iter().map(|(_, members)| members).collect()
-}
-
 /// The candidates left when a need's wishes for groups are granted, those that are not required
 /// only if possible: NUMA nodes are given up first.
 fn confine(devices: NodeDevices<'_>, need: &DeviceNeed, candidates: Indexes) -> Option<Indexes> {
     let count = need.count();
+    let mut sets = free_sets(devices, need, &candidates);
+    if !sets.list.is_empty() {
+        return Some(sets.list.swap_remove(0));
+    }
+    if sets.binds {
+        return None;
+    }
     let must = required(need);
     let wants = |rule| rule != IslandRule::Any && count > 1;
     let (island, numa) = (wants(need.island()), wants(need.numa()));
@@ -286,90 +319,4 @@ fn confine(devices: NodeDevices<'_>, need: &DeviceNeed, candidates: Indexes) -> 
         }
     }
     (must == (false, false) && candidates.len() >= count).then_some(candidates)
-}
-
-/// Devices for needs that may compete: the first assignment in order of groups that is complete.
-fn match_all(devices: NodeDevices<'_>, needs: &[DeviceNeed]) -> Option<Vec<Vec<u32>>> {
-    let total = needs.iter().map(DeviceNeed::count).fold(0, usize::saturating_add);
-    if total > devices.len() {
-        return None;
-    }
-    let options: Vec<SmallVec<[Indexes; 4]>> = needs
-        .iter()
-        .map(|need| {
-            let candidates = candidates(devices, need, &[]);
-            let (island, numa) = required(need);
-            let mut options = if island || numa {
-                groups(devices, &candidates, island, numa)
-            } else {
-                smallvec::smallvec![candidates]
-            };
-            options.retain(|option| option.len() >= need.count());
-            options
-        })
-        .collect();
-    let mut tries = COMBINATIONS;
-    let mut picked: Vec<usize> = vec![0];
-    // Depth first over one group a need; a prefix that does not match is not extended.
-    while let Some(last) = picked.last().copied() {
-        let depth = picked.len();
-        if last >= options[depth - 1].len() {
-            picked.pop();
-            if let Some(previous) = picked.last_mut() {
-                *previous += 1;
-            }
-            continue;
-        }
-        tries = tries.checked_sub(1)?;
-        let chosen: Vec<&Indexes> =
-            picked.iter().zip(&options).map(|(&at, options)| &options[at]).collect();
-        match matching(devices.len(), &chosen, needs) {
-            Some(lists) if depth == needs.len() => return Some(lists),
-            Some(_) => picked.push(0),
-            None => picked[depth - 1] += 1,
-        }
-    }
-    None
-}
-
-/// Different devices for each need out of its own, by augmenting paths.
-fn matching(devices: usize, options: &[&Indexes], needs: &[DeviceNeed]) -> Option<Vec<Vec<u32>>> {
-    let mut holder: Vec<Option<usize>> = vec![None; devices];
-    for (at, need) in needs.iter().enumerate().take(options.len()) {
-        for _ in 0..need.count() {
-            let mut seen = vec![false; options.len()];
-            if !augment(at, options, &mut holder, &mut seen) {
-                return None;
-            }
-        }
-    }
-    let mut lists = vec![Vec::new(); options.len()];
-    for (device, holder) in holder.into_iter().enumerate() {
-        if let Some(holder) = holder {
-            lists[holder].push(device as u32);
-        }
-    }
-    Some(lists)
-}
-
-fn augment(
-    need: usize,
-    options: &[&Indexes],
-    holder: &mut [Option<usize>],
-    seen: &mut [bool],
-) -> bool {
-    seen[need] = true;
-    for &device in options[need] {
-        let device = device as usize;
-        // A need that holds the device looks for another one, once.
-        let freed = match holder[device] {
-            None => true,
-            Some(other) => !seen[other] && augment(other, options, holder, seen),
-        };
-        if freed {
-            holder[device] = Some(need);
-            return true;
-        }
-    }
-    false
 }

@@ -24,7 +24,8 @@ pub(crate) use context::DomainSums;
 pub use context::{Context, DomainContext, DomainTotals, Feasible, PermitContext};
 pub use declaration::{CountedPods, CounterSpec, Declaration, Reach};
 pub use device_choice::{DeviceChoice, DeviceOffer, TightestFit};
-pub use device_fit::{device_capacity, devices_fit};
+pub use device_fit::zones::{ZonePlan, align_zones};
+pub use device_fit::{chosen_devices, device_capacity, devices_fit};
 pub use evaluation::{Evaluation, Rejection, ScoreColumn};
 pub use grain::Grain;
 pub use plugin::{

@@ -9,6 +9,7 @@ use core::cmp::Reverse;
 
 use super::assembly::{Assembly, Identity, Leaf, Located, fault};
 use super::claimed;
+use super::devices::Ask;
 use super::error::Error;
 use super::groups::{GroupObject, QUEUE_NAME};
 use super::kinds;
@@ -20,7 +21,7 @@ use super::objects::Objects;
 use super::topologies::Topologies;
 use super::tree;
 use crate::base::hash::FixedMap;
-use crate::model::{PodGroup, PodShape, Problem};
+use crate::model::{PodGroup, PodShape, Problem, ZonePart};
 
 /// Manifests of all objects that were read.
 pub(super) fn assemble(objects: Objects) -> Result<Manifests, Error> {
@@ -41,8 +42,11 @@ fn run(mut objects: Objects) -> Located<Manifests> {
     objects.groups.iter_mut().for_each(|group| group.settle(&objects.topologies));
     let levels = objects.topologies.cluster_levels().to_vec();
     claimed::settle(&mut objects.pods, &objects.groups, &mut objects.claims, &mut objects.storage);
+    let pods = objects.pods.iter();
+    objects.cards.share(pods.map(|record| (&record.pod, &*record.asks)));
     objects.cards.settle(&mut objects.nodes);
     ask_for_cards(&mut objects);
+    align(&mut objects);
     let mut assembly = Assembly {
         strict,
         pods: objects.pods,
@@ -86,13 +90,18 @@ fn ask_for_cards(objects: &mut Objects) {
     let mut replaced = Vec::new();
     let mut closed = BTreeSet::new();
     for record in objects.pods.iter_mut().filter(|record| !record.asks.is_empty()) {
+        if objects.cards.is_reservation(&record.pod) {
+            continue;
+        }
         let shape = record.pod.shape().clone();
         let address = Arc::as_ptr(&shape) as usize;
         let cards = &objects.cards;
-        let new = done
-            .entry(address)
-            .or_insert_with(|| cards.shape(&shape, &record.asks).map(Arc::new))
-            .clone();
+        let make = || cards.shape(&shape, &record.asks).map(Arc::new);
+        let new = if record.asks.iter().any(Ask::is_annotated) {
+            make()
+        } else {
+            done.entry(address).or_insert_with(make).clone()
+        };
         replaced.push(shape);
         match new {
             Ok(shape) => record.pod = core::mem::take(&mut record.pod).with_shape(shape),
@@ -112,6 +121,33 @@ fn ask_for_cards(objects: &mut Objects) {
         node.unschedulable = true;
         let text = String::from("takes no pods: which cards its pods hold is not known");
         objects.notes.push(Note { object: format!("node {}", node.name), text });
+    }
+}
+
+/// Adds what nodes with NUMA zones align to the shapes of pods that wait, once for each shape and list
+/// of containers.
+fn align(objects: &mut Objects) {
+    let mut done: BTreeMap<(usize, Vec<ZonePart>), Option<Arc<PodShape>>> = BTreeMap::new();
+    let mut replaced = Vec::new();
+    for record in &mut objects.pods {
+        if record.parts.is_empty() || record.pod.node.is_some() {
+            continue;
+        }
+        let shape = record.pod.shape().clone();
+        let key = (Arc::as_ptr(&shape) as usize, core::mem::take(&mut record.parts));
+        let cards = &objects.cards;
+        let aligned = match done.get(&key) {
+            Some(aligned) => aligned.clone(),
+            None => {
+                let aligned = cards.aligned(&shape, &key.1).map(Arc::new);
+                done.insert(key, aligned.clone());
+                aligned
+            }
+        };
+        replaced.push(shape);
+        if let Some(shape) = aligned {
+            record.pod = core::mem::take(&mut record.pod).with_shape(shape);
+        }
     }
 }
 

@@ -21,7 +21,9 @@ use super::resources::pod_resources;
 use super::storage::{OwnVolume, ephemeral_volumes, volumes};
 use super::timestamp::timestamp;
 use super::topologies::{self, Wish};
-use crate::model::{Amounts, ExtendedRequest, HostPort, Pod, PodShape, PreemptionPolicy, Problem};
+use crate::model::{
+    Amounts, ExtendedRequest, HostPort, Pod, PodShape, PreemptionPolicy, Problem, ZonePart,
+};
 
 /// The name of the scheduler that takes pods which name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -50,6 +52,8 @@ pub(super) struct PodRecord {
     pub(super) wish: Option<Box<Wish>>,
     /// Requests for single cards.
     pub(super) asks: Vec<Ask>,
+    /// Resources of its containers that kubelet aligns.
+    pub(super) parts: Vec<ZonePart>,
     /// The cards that it holds, by its annotations.
     pub(super) held: Option<Box<Held>>,
     /// Claims that are to be made of templates.
@@ -141,9 +145,10 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
     let membership = membership(root, &spec)?.map(Box::new);
     let metadata = root.get("metadata")?;
     let (mut application, mut held) = (None, None);
-    if let Some(metadata) = metadata {
-        application = described(&metadata)?;
-        held = devices::held(&metadata)?;
+    if let Some(metadata) = &metadata {
+        application = described(metadata)?;
+        held = devices::held(metadata)?;
+        shape.zones.least = devices::wanted(metadata)?;
     }
     let limits = koordinator::limits(&spec, &shape.labels, &shape.requests)?;
     let mut pod = Pod::of_shape(shape.into());
@@ -165,7 +170,8 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
         controller: None,
         made_by: Vec::new(),
         wish: wish(root)?.map(Box::new),
-        asks: devices::asks(&spec)?,
+        asks: devices::asks(metadata.as_ref(), &spec)?,
+        parts: devices::parts(&spec)?,
         held: held.map(Box::new),
         templates,
         extended: extended(&spec)?,

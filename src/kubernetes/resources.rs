@@ -23,7 +23,7 @@ pub(super) fn counts(name: &str) -> bool {
 /// Whether a resource is a share of a card that is read: it is asked of a device, and is no amount
 /// of the node.
 pub(super) fn is_card_share(name: &str) -> bool {
-    const SHARES: [&str; 12] = [
+    const SHARES: [&str; 13] = [
         "nvidia.com/gpumem",
         "nvidia.com/gpumem-percentage",
         "nvidia.com/gpucores",
@@ -36,6 +36,7 @@ pub(super) fn is_card_share(name: &str) -> bool {
         "koordinator.sh/gpu-memory-ratio",
         "koordinator.sh/gpu-memory",
         "koordinator.sh/gpu.shared",
+        "koordinator.sh/rdma",
     ];
     SHARES.contains(&name)
 }

@@ -1,5 +1,8 @@
 //! Devices of a node, and the device requests of a pod.
 
+pub(crate) mod partition;
+pub(crate) mod zone;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -47,6 +50,16 @@ pub struct DeviceRequest {
     /// Whether the devices are to be attached to one NUMA node. One device alone always is.
     #[cfg_attr(feature = "serde", serde(default))]
     pub numa: IslandRule,
+    /// The profile of the set that the devices are to be. `None`: no profile.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub profile: Option<String>,
+    /// Whether the devices are to be a set of the highest score that the node's partition table has
+    /// for as many devices. It matters where the table binds.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "core::ops::Not::not"))]
+    pub best_set: bool,
+    /// The request beside whose devices they are to lie.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub beside: Option<Beside>,
 }
 
 /// How much of how many devices.
@@ -80,6 +93,32 @@ pub enum IslandRule {
     Preferred,
     /// All of one group, or none. Devices without a group do not count.
     Required,
+}
+
+/// Devices of a request that are to lie beside those of another one of the same pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Beside {
+    /// The place of the other request among those of the pod; one before this.
+    pub request: u32,
+    /// Whether both are to have the same islands. Otherwise each of this one is to be of an island
+    /// of the other.
+    pub same: bool,
+}
+
+impl Beside {
+    /// Devices of the islands of another request.
+    pub fn request(request: u32) -> Beside {
+        Beside { request, same: false }
+    }
+
+    /// Wants the same islands of both.
+    #[must_use]
+    pub fn same(mut self) -> Beside {
+        self.same = true;
+        self
+    }
 }
 
 impl Device {
@@ -147,6 +186,9 @@ impl DeviceRequest {
             islands: Vec::new(),
             island: IslandRule::Any,
             numa: IslandRule::Any,
+            profile: None,
+            best_set: false,
+            beside: None,
         }
     }
 
@@ -191,6 +233,63 @@ impl DeviceRequest {
     pub fn numa(mut self, rule: IslandRule) -> DeviceRequest {
         self.numa = rule;
         self
+    }
+
+    /// Asks for a set of a profile; the number of devices is that of the set.
+    ///
+    /// ```
+    /// use phalanx::model::{Device, DeviceRequest, DeviceSet};
+    /// use phalanx::{Node, Pod};
+    ///
+    /// // A card of seven slices, of which a profile takes two that are side by side.
+    /// let slice = || Device::new("mig", "A100");
+    /// let node = (0..7).fold(Node::new("n1"), |node, _| node.device(slice()));
+    /// let node = (0..3).fold(node, |node, at| {
+    ///     node.device_set(DeviceSet::new([2 * at, 2 * at + 1]).profile("2g.10gb"))
+    /// });
+    /// let pod = Pod::new().device(DeviceRequest::whole("mig", 2).of_profile("2g.10gb"));
+    /// assert!(node.check().is_ok() && pod.check().is_ok());
+    /// ```
+    #[must_use]
+    pub fn of_profile(mut self, profile: impl Into<String>) -> DeviceRequest {
+        self.profile = Some(profile.into());
+        self
+    }
+
+    /// Takes nothing but sets of the highest score.
+    #[must_use]
+    pub fn best_set(mut self) -> DeviceRequest {
+        self.best_set = true;
+        self
+    }
+
+    /// Asks for devices beside those of another request.
+    ///
+    /// ```
+    /// use phalanx::model::{Beside, DeviceRequest};
+    /// use phalanx::Pod;
+    ///
+    /// // Two GPUs, and a network card on each of their PCIe switches.
+    /// let pod = Pod::new()
+    ///     .device(DeviceRequest::whole("gpu", 2))
+    ///     .device(DeviceRequest::whole("nic", 2).beside(Beside::request(0).same()));
+    /// assert!(pod.check().is_ok());
+    /// ```
+    #[must_use]
+    pub fn beside(mut self, other: Beside) -> DeviceRequest {
+        self.beside = Some(other);
+        self
+    }
+
+    /// Whether it says itself which devices go together.
+    pub(crate) fn names_group(&self) -> bool {
+        let free = (IslandRule::Any, IslandRule::Any) == (self.island, self.numa);
+        !free || self.profile.is_some() || self.best_set
+    }
+
+    /// Whether whole devices are requested.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.ask, DeviceAsk::Whole { .. })
     }
 
     /// How many devices are requested.

@@ -32,7 +32,9 @@ pub use claims::{
     DeviceClass, DeviceDemand, ExtendedRequest, NodeReach, PodClaim, PolicyRule, RequestChoice,
     RequestPolicy, ResourceClaim, ResourceSlice, SliceDevice, SubRequest,
 };
-pub use device::{Device, DeviceAsk, DeviceRequest, IslandRule};
+pub use device::partition::{DeviceSet, Partitions};
+pub use device::zone::{NodeZones, Zone, ZoneAsk, ZonePart, ZonePolicy, ZoneScope, ZoneShare};
+pub use device::{Beside, Device, DeviceAsk, DeviceRequest, IslandRule};
 pub use effective::{Container, EffectiveRequests, PodResources, Quantities};
 pub use error::Problem;
 pub use group::{DisruptionMode, GroupPolicy, Slice, TopologyRequest};

@@ -7,6 +7,9 @@ use alloc::vec::Vec;
 use super::Labels;
 use super::claims::ResourceSlice;
 use super::device::Device;
+use super::device::IslandRule;
+use super::device::partition::{DeviceSet, Partitions};
+use super::device::zone::{NodeZones, Zone, ZonePolicy, ZoneScope};
 use super::error::{Defect, ModelError, Problem};
 use super::resources::{Amounts, IntoQuantity, amount_of};
 use super::taint::Taint;
@@ -54,6 +57,12 @@ pub struct Node {
     /// published already stays as it is.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub slices: Vec<ResourceSlice>,
+    /// Sets of devices that go together.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Partitions::is_empty"))]
+    pub partitions: Partitions,
+    /// NUMA zones, and how resources are aligned with them.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "NodeZones::is_empty"))]
+    pub zones: NodeZones,
     #[cfg_attr(feature = "serde", serde(skip))]
     defect: Defect,
 }
@@ -149,6 +158,34 @@ impl Node {
         self
     }
 
+    /// Adds a set of devices that go together.
+    #[must_use]
+    pub fn device_set(mut self, set: DeviceSet) -> Node {
+        self.partitions.sets.push(set);
+        self
+    }
+
+    /// Sets whether whole devices of a request are to be one of the sets.
+    #[must_use]
+    pub fn partitioned(mut self, rule: IslandRule) -> Node {
+        self.partitions.rule = rule;
+        self
+    }
+
+    /// Adds a NUMA zone.
+    #[must_use]
+    pub fn zone(mut self, zone: Zone) -> Node {
+        self.zones.list.push(zone);
+        self
+    }
+
+    /// Sets how resources of containers are aligned with the zones.
+    #[must_use]
+    pub fn aligning(mut self, policy: ZonePolicy, scope: ZoneScope) -> Node {
+        (self.zones.policy, self.zones.scope) = (policy, scope);
+        self
+    }
+
     /// Sets the place among equals.
     #[must_use]
     pub fn tie_rank(mut self, rank: i64) -> Node {
@@ -166,8 +203,9 @@ impl Node {
     /// Whether a cluster can take the node.
     ///
     /// # Errors
-    /// The name is empty, a quantity given to the builder was malformed, or an amount is
-    /// negative.
+    /// The name is empty, a quantity given to the builder was malformed, an amount is negative, a
+    /// set of devices names one that is not there or names one twice, or zones are more than
+    /// [`NodeZones::MOST`] or not in order of number.
     pub fn check(&self) -> Result<(), ModelError> {
         let object = || format!("node {}", self.name);
         self.defect.check(object)?;
@@ -187,6 +225,47 @@ impl Node {
             }
             if device.capacity.iter().any(|(_, amount)| amount < 0) {
                 return Err(ModelError::new(object(), field() + ".capacity", Problem::Negative));
+            }
+        }
+        self.check_sets(object)?;
+        self.check_zones(object)
+    }
+
+    fn check_sets(&self, object: impl Fn() -> String) -> Result<(), ModelError> {
+        for (index, set) in self.partitions.sets.iter().enumerate() {
+            let fail = |text: &str| {
+                let field = format!("partitions.sets[{index}]");
+                Err(ModelError::new(object(), field, Problem::Invalid(text.into())))
+            };
+            if set.devices.is_empty() {
+                return fail("must have a device");
+            }
+            if !set.devices.is_sorted_by(|one, next| one < next) {
+                return fail("must name each device once, in order");
+            }
+            if set.devices.last().is_some_and(|last| *last as usize >= self.devices.len()) {
+                return fail("names a device that the node does not have");
+            }
+        }
+        Ok(())
+    }
+
+    fn check_zones(&self, object: impl Fn() -> String) -> Result<(), ModelError> {
+        let zones = &self.zones.list;
+        let fail = |text: &str| {
+            Err(ModelError::new(object(), "zones.list", Problem::Invalid(text.into())))
+        };
+        if zones.len() > NodeZones::MOST {
+            return fail("has more than 8 zones");
+        }
+        if !zones.is_sorted_by(|one, next| one.number < next.number) {
+            return fail("must be in order of number, each once");
+        }
+        for (index, zone) in zones.iter().enumerate() {
+            let amounts = zone.capacity.iter().chain(zone.taken.iter());
+            if amounts.map(|(_, amount)| amount).any(|amount| amount < 0) {
+                let field = format!("zones.list[{index}].capacity");
+                return Err(ModelError::new(object(), field, Problem::Negative));
             }
         }
         Ok(())

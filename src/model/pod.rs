@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::affinity::{NodeAffinity, PodAffinityTerm};
 use super::claims::{ClaimAllocation, ClaimSource, ClaimSpec, PodClaim};
+use super::device::zone::{ZonePart, ZonePolicy, ZoneShare};
 use super::device::{DeviceAsk, DeviceRequest};
 use super::effective::PodResources;
 use super::error::{Defect, ModelError, Problem};
@@ -62,6 +63,10 @@ pub struct Pod {
     /// not among them.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub allocations: Vec<ClaimAllocation>,
+    /// Amounts that it holds of the NUMA zones of its node; of a zone that the node does not have
+    /// nothing is held.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub zone_shares: Vec<ZoneShare>,
     shape: Arc<PodShape>,
     #[cfg_attr(feature = "serde", serde(skip))]
     defect: Defect,
@@ -327,6 +332,21 @@ impl Pod {
         self
     }
 
+    /// Adds resources of one container that nodes with NUMA zones align. They are a part of what the
+    /// pod requests, and do not add to it.
+    #[must_use]
+    pub fn zone_part(mut self, part: ZonePart) -> Pod {
+        self.shape_mut().zones.parts.push(part);
+        self
+    }
+
+    /// Wants a node that aligns at least so strictly.
+    #[must_use]
+    pub fn aligned(mut self, least: ZonePolicy) -> Pod {
+        self.shape_mut().zones.least = least;
+        self
+    }
+
     /// Mounts a claim of its namespace.
     #[must_use]
     pub fn volume_claim(mut self, claim: impl Into<String>) -> Pod {
@@ -351,9 +371,9 @@ impl Pod {
     /// Whether a cluster or a group can take the pod; the name is not looked at.
     ///
     /// # Errors
-    /// A quantity given to the builder was malformed, an amount is negative, or a device request
-    /// asks for no device. The devices held are not the ones requested: one list for each request,
-    /// of as many devices as it asks for, all different.
+    /// A quantity given to the builder was malformed, or an amount is negative. A device request asks
+    /// for no device, or lies beside none before it. The devices held are not the ones requested:
+    /// one list for each request, of as many devices as it asks for, all different.
     pub fn check(&self) -> Result<(), ModelError> {
         self.check_after(None)
     }
@@ -367,6 +387,10 @@ impl Pod {
         }
         if !self.device_indexes.is_empty() {
             self.check_device_indexes(object)?;
+        }
+        let held = self.zone_shares.iter().flat_map(|share| share.amounts.iter());
+        if held.map(|(_, amount)| amount).any(|amount| amount < 0) {
+            return Err(ModelError::new(object(), "zone_shares", Problem::Negative));
         }
         Ok(())
     }
@@ -387,12 +411,33 @@ impl Pod {
                 let field = format!("devices[{index}].count");
                 return Err(ModelError::new(object(), field, Problem::Required));
             }
+            if let Some(beside) = request.beside {
+                let other = shape.devices[..index].get(beside.request as usize);
+                let text = match other {
+                    None => Some("must be a request before this one"),
+                    Some(other) if other.beside.is_some() => {
+                        Some("must be a request that lies beside none itself")
+                    }
+                    Some(_) if request.names_group() => {
+                        Some("goes with no rule for islands, NUMA nodes or profiles")
+                    }
+                    Some(_) => None,
+                };
+                if let Some(text) = text {
+                    let field = format!("devices[{index}].beside");
+                    return Err(ModelError::new(object(), field, Problem::Invalid(text.into())));
+                }
+            }
             if let DeviceAsk::Shares { each, .. } = &request.ask
                 && each.iter().any(|(_, amount)| amount < 0)
             {
                 let field = format!("devices[{index}].each");
                 return Err(ModelError::new(object(), field, Problem::Negative));
             }
+        }
+        let parts = shape.zones.parts.iter().flat_map(|part| part.amounts.iter());
+        if parts.map(|(_, amount)| amount).any(|amount| amount < 0) {
+            return Err(ModelError::new(object(), "zones.parts", Problem::Negative));
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use super::Labels;
 use super::affinity::{NodeAffinity, PodAffinityTerm, WeightedPodAffinityTerm};
 use super::claims::PodClaim;
 use super::device::DeviceRequest;
+use super::device::zone::ZoneAsk;
 use super::resources::{Amounts, CPU, DEFAULT_CPU, DEFAULT_MEMORY, MEMORY};
 use super::selector::LabelSelector;
 use super::spread::SpreadConstraint;
@@ -63,6 +64,9 @@ pub struct PodShape {
     pub containers: u32,
     /// Device requests.
     pub devices: Vec<DeviceRequest>,
+    /// Resources that nodes with NUMA zones align.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "ZoneAsk::is_empty"))]
+    pub zones: ZoneAsk,
     /// Volumes that decide where the pod can go.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub volumes: Vec<PodVolume>,
@@ -124,6 +128,7 @@ impl Default for PodShape {
             images: Vec::new(),
             containers: 1,
             devices: Vec::new(),
+            zones: ZoneAsk::default(),
             volumes: Vec::new(),
             claims: Vec::new(),
             attributes: Labels::new(),

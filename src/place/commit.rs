@@ -47,7 +47,7 @@ pub enum CommitError {
         /// The filter.
         filter: String,
     },
-    /// Devices of the plan are no longer free.
+    /// Devices of the plan, or amounts of NUMA zones, are no longer free.
     #[error("pod {}: its devices on node {} are no longer free", clip(.pod), clip(.node))]
     Devices {
         /// The pod.
@@ -237,8 +237,8 @@ impl Cluster {
                         filter,
                     });
                 }
-                let held = assignment.devices();
-                if !(held.is_empty() && shape.devices.is_empty()) {
+                let held = assignment.held();
+                if held.is_some() || !shape.devices.is_empty() {
                     let needs = DeviceNeed::of(&txn, shape);
                     if !txn.view(row).is_some_and(|node| still_fit(node, &needs, held)) {
                         let node = assignment.node().to_string();

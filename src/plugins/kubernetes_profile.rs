@@ -7,7 +7,7 @@ use super::{
     FitIgnoring, ImageLocality, InterPodAffinity, LeastAllocated, NodeAffinityPlugin, NodeName,
     NodePorts, NodeUnschedulable, NodeVolumeLimits, PodGroupPodsCount, PodTopologySpread,
     SpreadDefaults, StorageCapacityScore, TaintToleration, Utilization, VolumeBinding,
-    VolumeRestrictions, VolumeZone,
+    VolumeRestrictions, VolumeZone, ZoneFit,
 };
 use crate::claims::SelectorEvaluator;
 use crate::framework::{Framework, FrameworkBuilder, Strategy};
@@ -19,7 +19,7 @@ use crate::model::{CPU, MEMORY};
 /// Filters, in order: `NodeUnschedulable`, `NodeName`, `TaintToleration`, `NodeAffinity`,
 /// `NodePorts`, `NodeResourcesFit`, `VolumeRestrictions`, `NodeVolumeLimits`, `VolumeBinding`,
 /// `VolumeZone`, `PodTopologySpread`, `InterPodAffinity`; then [`DeviceFit`] for pods with device
-/// requests, which manifests never make. Scores, with weights:
+/// requests, and [`ZoneFit`] for pods that nodes with NUMA zones align. Scores, with weights:
 /// `TaintToleration` 3, `NodeAffinity` 2, `NodeResourcesFit` 1, `PodTopologySpread` 2,
 /// `InterPodAffinity` 2, `NodeResourcesBalancedAllocation` 1, `ImageLocality` 1. Domain scores:
 /// `NodeResourcesFit` 1, `PodGroupPodsCount` 1.
@@ -183,7 +183,7 @@ impl KubernetesProfile {
             None => filters,
             Some(claims) => filters.filter(claims.clone()),
         };
-        filters.filter(DeviceFit)
+        filters.filter(DeviceFit).filter(ZoneFit)
     }
 }
 
@@ -231,6 +231,7 @@ mod tests {
                 "PodTopologySpread",
                 "InterPodAffinity",
                 "DeviceFit",
+                "ZoneFit",
             ]
         );
         let scores = framework.scores().iter().map(|(weight, score)| (score.name(), *weight));

@@ -221,6 +221,22 @@ pub enum Broken {
         /// The fault.
         what: &'static str,
     },
+    /// A pod holds more of NUMA zones than it asks for, or of more zones than its node allows.
+    #[error("pod {} on node {}: its NUMA zones are not what it asks for", clip(.pod), clip(.node))]
+    Misaligned {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+    },
+    /// More of a NUMA zone is taken than there is.
+    #[error("node {}: more of NUMA zone {zone} is taken than there is", clip(.node))]
+    ZoneOvertaken {
+        /// The node.
+        node: String,
+        /// The number of the zone.
+        zone: u32,
+    },
     /// A device has several holders though one holds it whole, or too much of it is taken.
     #[error("node {}: device {device} is held twice, or more of it than there is", clip(.node))]
     DeviceOvertaken {

@@ -10,7 +10,8 @@ use super::members::{Member, Members, Placed};
 use crate::framework::Framework;
 use crate::model::resources::PODS;
 use crate::model::{
-    Device, DeviceAsk, DeviceRequest, Effect, IslandRule, Pod, PodGroup, PodShape, Taint,
+    Device, DeviceAsk, DeviceRequest, DeviceSet, Effect, IslandRule, Pod, PodGroup, PodShape,
+    Taint, ZonePolicy, ZoneScope,
 };
 use crate::state::{NodeView, PodView};
 
@@ -34,7 +35,9 @@ pub(super) fn check<'a>(
         for placed in pods {
             broken.extend(repelled(placed.pod, node, cordons, taints));
             devices(placed, broken);
+            broken.extend(misaligned(placed));
         }
+        overfull_zones(node, pods, broken);
         if pods.iter().all(|placed| judges_room(framework, placed.pod.shape())) {
             room(node, pods, broken);
         }
@@ -116,7 +119,9 @@ fn devices(placed: &Placed<'_>, broken: &mut Vec<Broken>) {
             Some(_) if held.iter().any(|index| !seen.insert(*index)) => {
                 Some("names a device twice")
             }
-            Some(found) => unfit(request, &found),
+            Some(found) => unfit(request, &found)
+                .or_else(|| outside_sets(placed.node, request, held))
+                .or_else(|| not_beside(placed, request, &found)),
         };
         if let Some(what) = what {
             note(number, what);
@@ -148,6 +153,86 @@ fn unfit(request: &DeviceRequest, found: &[&Device]) -> Option<&'static str> {
         Some("has devices of several NUMA nodes, or of none")
     } else {
         None
+    }
+}
+
+/// The fault of devices that are to be a set of the node's table.
+fn outside_sets(node: NodeView<'_>, request: &DeviceRequest, held: &[u32]) -> Option<&'static str> {
+    let table = node.partitions();
+    let of_table = request.is_whole() && table.rule == IslandRule::Required;
+    if request.profile.is_none() && !of_table {
+        return None;
+    }
+    let profile = request.profile.as_deref().unwrap_or("");
+    let serves =
+        |set: &&DeviceSet| set.profile == profile && set.devices.len() == request.count() as usize;
+    let most = table.sets.iter().filter(serves).map(|set| set.score).max();
+    let mut sets = table.sets.iter().filter(serves);
+    let found =
+        sets.any(|set| set.devices == held && (!request.best_set || Some(set.score) == most));
+    (!found).then_some("has devices that are no set of the node's table that it may have")
+}
+
+/// The fault of devices that are to lie beside those of another request.
+fn not_beside(
+    placed: &Placed<'_>,
+    request: &DeviceRequest,
+    found: &[&Device],
+) -> Option<&'static str> {
+    let beside = request.beside?;
+    let all = placed.node.devices();
+    let other = placed.devices.get(beside.request as usize)?;
+    let own: BTreeSet<Option<&str>> = found.iter().map(|device| device.island.as_deref()).collect();
+    let other: BTreeSet<Option<&str>> =
+        other.iter().map(|&index| all.get(index as usize)?.island.as_deref()).collect();
+    let linked = !own.contains(&None) && !other.contains(&None);
+    let lies = if beside.same { own == other } else { own.is_subset(&other) };
+    (!linked || !lies).then_some("has devices that do not lie beside those of another request")
+}
+
+/// The fault of a pod that holds more of zones than it asks for, or of more zones than its node's policy
+/// allows.
+fn misaligned(placed: &Placed<'_>) -> Option<Broken> {
+    let (own, ask) = (placed.node.zones(), &placed.pod.shape().zones);
+    let mut held: BTreeMap<&str, i128> = BTreeMap::new();
+    for (resource, amount) in placed.zones.iter().flat_map(|share| share.amounts.iter()) {
+        *held.entry(resource).or_default() += i128::from(amount);
+    }
+    let asked = |resource: &str| {
+        let parts = ask.parts.iter().map(|part| i128::from(part.amounts.of(resource)));
+        parts.sum::<i128>()
+    };
+    let one = own.policy == ZonePolicy::SingleNumaNode && own.scope == ZoneScope::Pod;
+    let sound = held.iter().all(|(resource, amount)| *amount <= asked(resource))
+        && own.policy >= ask.least
+        && (!one || placed.zones.len() <= 1);
+    let (pod, node) = (full_name(placed.pod), placed.node.name().to_string());
+    (!sound).then_some(Broken::Misaligned { pod, node })
+}
+
+/// Checks that no zone that the plan touches has less than is taken of it.
+fn overfull_zones(node: NodeView<'_>, pods: &[Placed<'_>], broken: &mut Vec<Broken>) {
+    for zone in &node.zones().list {
+        let mut taken: BTreeMap<&str, i128> = BTreeMap::new();
+        let running = node.pods().flat_map(PodView::zone_shares);
+        let planned = pods.iter().flat_map(|placed| placed.zones);
+        let of = |share: &&crate::model::ZoneShare| share.zone == zone.number;
+        for (resource, amount) in planned.filter(of).flat_map(|share| share.amounts.iter()) {
+            *taken.entry(resource).or_default() += i128::from(amount);
+        }
+        for (resource, amount) in running.filter(of).flat_map(|share| share.amounts.iter()) {
+            if let Some(sum) = taken.get_mut(resource) {
+                *sum += i128::from(amount);
+            }
+        }
+        let over = |(resource, sum): (&&str, &i128)| {
+            let left = i128::from(zone.capacity.of(resource)) - i128::from(zone.taken.of(resource));
+            zone.capacity.lists(resource) && *sum > left
+        };
+        if taken.iter().any(over) {
+            let (node, zone) = (node.name().to_string(), zone.number);
+            broken.push(Broken::ZoneOvertaken { node, zone });
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::model::Pod;
+use crate::model::{Pod, ZoneShare};
 use crate::state::NodeView;
 
 /// A pod of the plan, and where it goes.
@@ -14,6 +14,7 @@ pub(super) struct Placed<'a> {
     pub(super) pod: &'a Pod,
     pub(super) node: NodeView<'a>,
     pub(super) devices: &'a [Vec<u32>],
+    pub(super) zones: &'a [ZoneShare],
 }
 
 /// A member of a group: of the plan, or one that runs.

@@ -38,6 +38,8 @@ use crate::state::{Assignment, Cluster, Plan};
 /// - **Room.** Nothing that the plan takes of a node is more than its pods leave: resources, and
 ///   the number of pods. It is checked of nodes all of whose pods in the plan are judged by a
 ///   filter that [judges room](crate::framework::Declaration::room).
+/// - **Zones** of nodes have what is taken of them, and no pod holds more of them than it asks for. A
+///   pod that is aligned as a whole holds of one zone only, where that is the policy of its node.
 /// - **Devices** are of the kind, model and islands asked for, as many as asked for, on the node of
 ///   the pod. Whole ones have one holder, and shares of one fit in it. A group confined to an
 ///   **island** has its members on one node, and their devices in one island there.
@@ -177,7 +179,8 @@ impl<'a> Check<'a> {
             let node = node.name().to_string();
             self.broken.push(Broken::Outside { pod: name(), node, key, value });
         }
-        let placed = Placed { pod, node, devices: assignment.devices() };
+        let (devices, zones) = (assignment.devices(), assignment.zone_shares());
+        let placed = Placed { pod, node, devices, zones };
         if self.placed.insert((pod.namespace(), &pod.name), placed).is_some() {
             self.broken.push(Broken::Twice(name()));
         }

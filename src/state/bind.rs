@@ -7,9 +7,10 @@ use smallvec::SmallVec;
 
 use super::check::check_named;
 use super::cluster::Cluster;
+use super::devices::Devices;
 use super::error::StateError;
 use super::ids::NONE;
-use super::pods::{Devices, Entry};
+use super::pods::Entry;
 use crate::base::Row;
 use crate::base::hash::FixedHasher;
 use crate::model::Pod;
@@ -144,8 +145,7 @@ impl Cluster {
     ) -> Result<u32, StateError> {
         let pod = held.pod;
         if (devices.is_some() || !held.narrow || !self.columns.is_narrow())
-            && let Err(error) =
-                self.room_for(row, held.entry.shape, devices.as_deref().unwrap_or(&[]))
+            && let Err(error) = self.room_for(row, held.entry.shape, devices.as_ref())
         {
             return Err(match self.slot_of(pod.namespace(), &pod.name) {
                 Some(_) => StateError::PodExists(pod.full_name()),

@@ -12,7 +12,7 @@ use super::table::Table;
 use crate::base::Row;
 use crate::base::chunks::{CHUNK, Chunked};
 use crate::base::sparse::Sparse;
-use crate::model::{Amounts, Device, Image, NodeUsage, Taint};
+use crate::model::{Amounts, Device, Image, NodeUsage, NodeZones, Partitions, Taint};
 
 /// The fields of a node that pods do not change.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,9 @@ pub(crate) struct Rare {
     pub(crate) taints: Vec<Taint>,
     pub(crate) images: Vec<Image>,
     pub(crate) devices: Vec<Device>,
-    /// `devices` in the numbers of the cluster.
+    pub(crate) partitions: Partitions,
+    pub(crate) zones: NodeZones,
+    /// `devices`, `partitions` and `zones` in the numbers of the cluster.
     pub(crate) device_specs: Option<Arc<DeviceSpecs>>,
     /// Where it differs from what is allocatable.
     pub(crate) capacity: Option<Amounts>,
@@ -47,6 +49,8 @@ pub(crate) static PLAIN: Rare = Rare {
     taints: Vec::new(),
     images: Vec::new(),
     devices: Vec::new(),
+    partitions: Partitions::NONE,
+    zones: NodeZones::NONE,
     device_specs: None,
     capacity: None,
     listed_zero: Vec::new(),

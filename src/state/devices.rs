@@ -4,13 +4,21 @@
 //! integers. So judging a node does no string work and allocates nothing. A chunk of nodes without
 //! devices costs one word.
 
+mod holding;
+mod zones;
+
+pub(crate) use holding::Devices;
+pub use zones::ZoneRoom;
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use crate::model::{Device, DeviceAsk, DeviceRequest, IslandRule};
+use zones::ZoneSpecs;
+
+use crate::model::{Beside, DeviceAsk, DeviceRequest, DeviceSet, IslandRule, Node};
 
 /// The kind, the model, the island or a unit of devices, as a number of one cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +32,11 @@ pub(crate) struct DeviceSpecs {
     units: Box<[DeviceTerm]>,
     /// One amount a device and unit, device by device.
     capacity: Box<[i64]>,
+    /// Sets of devices that go together, the profile of each, and whether they bind requests
+    /// without a profile.
+    sets: Box<[(DeviceSet, Option<DeviceTerm>)]>,
+    rule: IslandRule,
+    zones: ZoneSpecs,
     /// Whether capacities are far from the ends of 64 bits.
     pub(super) narrow: bool,
 }
@@ -38,20 +51,30 @@ struct Entry {
 
 /// Devices left on a node: for each device the number of its holders, then what is left
 /// of each unit.
+/// Beside it what is left of zones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DeviceState(SmallVec<[i64; 16]>);
+pub(crate) struct DeviceState {
+    words: SmallVec<[i64; 16]>,
+    zones: Box<[i64]>,
+}
 
 /// In the word that counts holders: one that holds all of the device.
 const WHOLE: i64 = 1 << 32;
 
 impl DeviceSpecs {
-    pub(crate) fn new<'a>(
-        devices: &'a [Device],
+    pub(crate) fn new(
+        node: &Node,
         mut intern: impl FnMut(&str) -> DeviceTerm,
     ) -> Option<Arc<DeviceSpecs>> {
-        if devices.is_empty() {
+        let devices = &node.devices;
+        if devices.is_empty() && node.zones.list.is_empty() {
             return None;
         }
+        let sets = node.partitions.sets.iter().map(|set| {
+            let profile = (!set.profile.is_empty()).then(|| intern(&set.profile));
+            (set.clone(), profile)
+        });
+        let sets = sets.collect();
         let mut names: Vec<&str> = devices
             .iter()
             .flat_map(|device| device.capacity.iter().map(|(unit, _)| unit))
@@ -64,12 +87,19 @@ impl DeviceSpecs {
             island: device.island.as_deref().map(&mut intern),
             numa: device.numa,
         });
-        let amounts = |device: &'a Device| names.iter().map(|unit| device.capacity.of(unit));
+        let entries = entries.collect();
+        let mut capacity = Vec::with_capacity(devices.len() * names.len());
+        for device in devices {
+            capacity.extend(names.iter().map(|unit| device.capacity.of(unit)));
+        }
         Some(Arc::new(DeviceSpecs {
-            entries: entries.collect(),
-            capacity: devices.iter().flat_map(amounts).collect(),
-            narrow: devices.iter().flat_map(amounts).all(is_narrow),
+            entries,
+            narrow: capacity.iter().copied().all(is_narrow),
+            capacity: capacity.into(),
             units: names.iter().map(|unit| intern(unit)).collect(),
+            sets,
+            rule: node.partitions.rule,
+            zones: ZoneSpecs::new(&node.zones),
         }))
     }
 
@@ -93,14 +123,19 @@ impl DeviceSpecs {
             words.push(0);
             words.extend_from_slice(self.capacity(device));
         }
-        DeviceState(words)
+        DeviceState { words, zones: self.zones.idle() }
+    }
+
+    /// The zones as they are in a state.
+    pub(super) fn zone_room<'a>(&'a self, state: &'a DeviceState) -> ZoneRoom<'a> {
+        ZoneRoom::new(&self.zones, &state.zones)
     }
 }
 
 impl DeviceState {
     /// Whether all that is left is far from the ends of 64 bits.
     pub(super) fn is_narrow(&self) -> bool {
-        self.0.iter().all(|word| is_narrow(*word))
+        self.words.iter().all(|word| is_narrow(*word))
     }
 
     /// Takes what a pod holds (`sign` 1), or gives it back (-1). Devices and units that the node
@@ -110,15 +145,16 @@ impl DeviceState {
         &mut self,
         specs: &DeviceSpecs,
         needs: &[DeviceNeed],
-        held: &[Vec<u32>],
+        held: &Devices,
         sign: i64,
     ) -> Option<()> {
+        specs.zones.apply(&mut self.zones, held.zones(), sign)?;
         let stride = specs.stride();
-        for (need, held) in needs.iter().zip(held) {
+        for (need, held) in needs.iter().zip(held.iter()) {
             for &device in held {
                 let device = device as usize;
                 let first = device.checked_mul(stride)?;
-                let Some(words) = self.0.get_mut(first..first.saturating_add(stride)) else {
+                let Some(words) = self.words.get_mut(first..first.saturating_add(stride)) else {
                     continue;
                 };
                 let Some((holders, free)) = words.split_first_mut() else { continue };
@@ -157,7 +193,7 @@ pub struct NodeDevices<'a> {
 impl<'a> NodeDevices<'a> {
     #[inline]
     pub(super) fn new(specs: &'a DeviceSpecs, state: &'a DeviceState) -> NodeDevices<'a> {
-        NodeDevices { specs, words: &state.0 }
+        NodeDevices { specs, words: &state.words }
     }
 
     /// How many devices there are; their indexes are below it.
@@ -262,6 +298,46 @@ impl<'a> NodeDevices<'a> {
         }
     }
 
+    /// Sets of devices that a need must take one of, with their scores, in the order of the table;
+    /// the second answer says that they bind. Sets of the profile of a need, or those without one of
+    /// as many devices.
+    pub(crate) fn sets(self, need: &DeviceNeed) -> (impl Iterator<Item = &'a DeviceSet>, bool) {
+        let (count, profile, best) = (need.count(), need.profile, need.best_set);
+        let of_table = profile.is_none() && self.specs.rule != IslandRule::Any && need.is_whole();
+        let serves = move |set: &DeviceSet, own: Option<DeviceTerm>| {
+            set.devices.len() == count
+                && match profile {
+                    Some(profile) => profile.is_some() && own == profile,
+                    None => of_table && own.is_none(),
+                }
+        };
+        let sets = &self.specs.sets;
+        let most = sets.iter().filter(|(set, own)| serves(set, *own)).map(|(set, _)| set.score);
+        let least = if best { most.max() } else { None };
+        let binds = profile.is_some() || of_table && self.specs.rule == IslandRule::Required;
+        let found = sets.iter().filter(move |(set, own)| serves(set, *own));
+        let found = found.map(|(set, _)| set);
+        (found.filter(move |set| least.is_none_or(|least| set.score >= least)), binds)
+    }
+
+    /// Weight of the sets that stay whole if some devices are taken: no device of such a set is in
+    /// use. A set weighs its score, at least 1, times a hundred for each doubling of its size beyond
+    /// two; single devices weigh nothing. Saturating. O(devices of all sets).
+    pub fn whole_after(self, taken: &[u32]) -> i64 {
+        let stays = |set: &DeviceSet| {
+            set.devices
+                .iter()
+                .all(|device| !taken.contains(device) && self.is_idle(*device as usize))
+        };
+        let whole = self.specs.sets.iter().filter(|(set, _)| stays(set));
+        whole.map(|(set, _)| weight(set)).fold(0, i64::saturating_add)
+    }
+
+    /// [`NodeDevices::whole_after`] of the node without pods.
+    pub fn whole_at_most(self) -> i64 {
+        self.specs.sets.iter().map(|(set, _)| weight(set)).fold(0, i64::saturating_add)
+    }
+
     /// Whether a device is of the kind, the models and the islands that a need allows.
     #[inline]
     pub(crate) fn matches(self, need: &DeviceNeed, device: usize) -> bool {
@@ -295,6 +371,10 @@ pub struct DeviceNeed {
     each: Option<Share>,
     island: IslandRule,
     numa: IslandRule,
+    /// The profile asked for; `Some(None)` is one that no node has had.
+    profile: Option<Option<DeviceTerm>>,
+    best_set: bool,
+    beside: Option<Beside>,
 }
 
 /// Amounts by unit; `None` for units that no device has.
@@ -320,6 +400,9 @@ impl DeviceNeed {
             },
             island: request.island,
             numa: request.numa,
+            profile: request.profile.as_deref().map(&mut find),
+            best_set: request.best_set,
+            beside: request.beside,
         }
     }
 
@@ -369,6 +452,11 @@ impl DeviceNeed {
         self.numa
     }
 
+    /// The request beside whose devices they are to lie.
+    pub fn beside(&self) -> Option<Beside> {
+        self.beside
+    }
+
     /// Whether both ask the same of each device; how many of them may differ, and how they lie.
     pub(crate) fn asks_alike(&self, other: &DeviceNeed) -> bool {
         let of = |need: &DeviceNeed| (need.kind, need.any_model, need.any_island);
@@ -383,6 +471,16 @@ impl DeviceNeed {
             || !(self.any_model
                 || other.any_model
                 || self.models.iter().any(|model| other.models.contains(model)))
+    }
+}
+
+/// Weight of a set that stays whole.
+fn weight(set: &DeviceSet) -> i64 {
+    match set.devices.len().checked_ilog2() {
+        None | Some(0) => 0,
+        Some(doublings) => {
+            100_i64.saturating_pow((doublings - 1).min(8)).saturating_mul(set.score.max(1))
+        }
     }
 }
 

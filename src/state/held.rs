@@ -1,18 +1,19 @@
-//! Devices held by pods, and the free amounts that this leaves.
+//! Devices and zones held by pods, and the free amounts that this leaves.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::cluster::Cluster;
 use super::columns::Columns;
-use super::devices::{DeviceNeed, DeviceSpecs, DeviceState, DeviceTerm, NodeDevices};
+use super::devices::{
+    DeviceNeed, DeviceSpecs, DeviceState, DeviceTerm, Devices, NodeDevices, ZoneRoom,
+};
 use super::error::StateError;
 use super::ids::NONE;
-use super::pods::Devices;
 use super::shapes::ShapeEntry;
 use super::view::NodeView;
 use crate::base::Row;
-use crate::model::{Node, PodShape};
+use crate::model::{Node, NodeZones, PodShape};
 
 impl DeviceNeed {
     /// The needs of a pod. Names that have no number in the cluster are of no device. O(requests).
@@ -26,12 +27,32 @@ impl<'a> NodeView<'a> {
     /// The node's devices as they are now; `None` if it has none. O(1).
     #[inline]
     pub fn device_room(self) -> Option<NodeDevices<'a>> {
+        let (specs, state) = self.specs_and_state()?;
+        let devices = NodeDevices::new(specs, state);
+        (!devices.is_empty()).then_some(devices)
+    }
+
+    /// The NUMA zones of the node, as they were given.
+    pub fn zones(self) -> &'a NodeZones {
+        &self.spec.rare().zones
+    }
+
+    /// The NUMA zones of the node as they are now; `None` if it has none. O(1).
+    pub fn zone_room(self) -> Option<ZoneRoom<'a>> {
+        let (specs, state) = self.specs_and_state()?;
+        let room = specs.zone_room(state);
+        (!room.is_empty()).then_some(room)
+    }
+
+    /// Devices and zones of the node, and what is left of them.
+    #[inline]
+    pub(super) fn specs_and_state(self) -> Option<(&'a DeviceSpecs, &'a DeviceState)> {
         let specs = self.spec.rare().device_specs.as_deref()?;
         let state = match self.devices {
             Some(state) => state,
             None => self.cluster.columns.device_state.get(self.row.index())?,
         };
-        Some(NodeDevices::new(specs, state))
+        Some((specs, state))
     }
 }
 
@@ -43,7 +64,7 @@ impl Cluster {
         slots: impl Iterator<Item = u32>,
     ) -> Result<Option<(Arc<DeviceSpecs>, DeviceState)>, StateError> {
         let terms = &mut self.label_values;
-        let specs = DeviceSpecs::new(&node.devices, |text| DeviceTerm(terms.intern(text)));
+        let specs = DeviceSpecs::new(node, |text| DeviceTerm(terms.intern(text)));
         let Some(specs) = specs else { return Ok(None) };
         let state = self.tally_devices(&specs, slots).ok_or_else(|| StateError::Overflow {
             node: node.name.clone(),
@@ -68,7 +89,7 @@ impl Cluster {
         &self,
         row: Row,
         entry: &ShapeEntry,
-        held: &[Vec<u32>],
+        held: &Devices,
     ) -> Result<(), StateError> {
         let (Some(spec), Some(state)) =
             (self.spec(row), self.columns.device_state.get(row.index()))
@@ -79,7 +100,7 @@ impl Cluster {
         // Far from the ends of 64 bits nothing can go wrong; else try it out.
         let few = held.iter().map(Vec::len).sum::<usize>() <= 64;
         let narrow = few && specs.narrow && entry.narrow_devices;
-        if held.is_empty() || narrow && state.is_narrow() {
+        if held.zones().is_empty() && (held.is_empty() || narrow && state.is_narrow()) {
             return Ok(());
         }
         let mut trial = DeviceState::clone(state);
@@ -116,7 +137,7 @@ impl Cluster {
         row: Row,
         state: &mut Option<DeviceState>,
         needs: &[DeviceNeed],
-        held: &[Vec<u32>],
+        held: &Devices,
         sign: i64,
     ) {
         let specs = self.spec(row).and_then(|spec| spec.rare().device_specs.as_ref());
@@ -138,7 +159,7 @@ impl Cluster {
         for slot in slots {
             let Some(record) = self.pods.record(slot) else { continue };
             let Some(entry) = self.shapes.entry(record.shape()) else { continue };
-            let held = self.pods.devices(slot).map_or(&[][..], |held| held);
+            let Some(held) = self.pods.devices(slot) else { continue };
             state.apply(specs, &entry.devices, held, 1)?;
         }
         Some(state)

@@ -5,10 +5,11 @@ use alloc::sync::Arc;
 use core::mem;
 
 use super::cluster::Cluster;
+use super::devices::Devices;
 use super::error::StateError;
 use super::ids::{NONE, ShapeId};
 use super::journal::Change;
-use super::pods::{Devices, Entry};
+use super::pods::Entry;
 use crate::base::Row;
 use crate::base::hash::FixedHasher;
 use crate::model::{Pod, PodShape};
@@ -26,8 +27,9 @@ impl Cluster {
         // The old pod leaves first, so that the new one is judged against the room it gives back.
         let old_place = old.map(|slot| (slot, self.unlink(slot)));
         let shape = self.acquire_shape(pod.shape());
+        let devices = Devices::of(pod);
         if let Some(row) = row
-            && let Err(error) = self.room_for(row, shape, &pod.device_indexes)
+            && let Err(error) = self.room_for(row, shape, devices.as_ref())
         {
             self.shapes.discard(shape);
             if let Some((slot, Some(row))) = old_place {
@@ -43,7 +45,6 @@ impl Cluster {
             self.erase(slot);
         }
         let group = self.group_of(pod);
-        let devices = Devices::of(pod);
         let first_member = self.pods.first_member(group);
         let entry = Entry { shape, group, first_member, version, hidden: false };
         let slot = match self.store(pod, entry, row, devices) {
@@ -157,13 +158,13 @@ impl Cluster {
         &self,
         row: Row,
         shape: ShapeId,
-        held: &[alloc::vec::Vec<u32>],
+        held: Option<&Devices>,
     ) -> Result<(), StateError> {
         let Some(entry) = self.shapes.entry(shape) else { return Err(StateError::StaleId) };
         if !(entry.narrow && self.columns.is_narrow()) {
             self.room_for_sums(row, &entry.shape)?;
         }
-        if held.is_empty() { Ok(()) } else { self.room_for_devices(row, entry, held) }
+        held.map_or(Ok(()), |held| self.room_for_devices(row, entry, held))
     }
 
     #[cold]

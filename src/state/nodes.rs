@@ -65,7 +65,7 @@ impl Cluster {
         }
         self.check_sums(node, &[])?;
         let slots: Vec<u32> =
-            if node.devices.is_empty() { Vec::new() } else { self.slots_on(row).collect() };
+            if has_devices(node) { self.slots_on(row).collect() } else { Vec::new() };
         let devices = self.devices_of(node, slots.into_iter())?;
         let moved = change.has(NodeChange::TIE_RANK);
         self.count_specials(row, -1);
@@ -198,6 +198,8 @@ impl Cluster {
             taints: node.taints.clone(),
             images: node.images.clone(),
             devices: node.devices.clone(),
+            partitions: node.partitions.clone(),
+            zones: node.zones.clone(),
             device_specs,
             capacity: (node.capacity != node.allocatable).then(|| node.capacity.clone()),
             listed_zero: listed_zero.into_iter().map(|(resource, _)| resource).collect(),
@@ -248,7 +250,7 @@ impl Cluster {
             .and(NodeChange::TAINTS, rare.taints != node.taints)
             .and(NodeChange::UNSCHEDULABLE, rare.unschedulable != node.unschedulable)
             .and(NodeChange::RESOURCES, !self.has_same_amounts(row, rare, node))
-            .and(NodeChange::DEVICES, rare.devices != node.devices)
+            .and(NodeChange::DEVICES, differs(rare, node))
             .and(NodeChange::IMAGES, rare.images != node.images)
             .and(NodeChange::TIE_RANK, self.columns.tie_rank(row) != node.tie_rank)
             .and(NodeChange::KEY, self.columns.key(row) != node.key)
@@ -319,6 +321,17 @@ impl Cluster {
         let own = columns.rank[row];
         self.order.remove(|other| columns.rank[Row::from(other)].cmp(&own));
     }
+}
+
+/// Whether pods can hold parts of the node.
+fn has_devices(node: &Node) -> bool {
+    !(node.devices.is_empty() && node.zones.list.is_empty())
+}
+
+/// Whether a node has other devices, sets of them or zones.
+fn differs(rare: &Rare, node: &Node) -> bool {
+    let own = (&rare.devices, &rare.partitions, &rare.zones);
+    own != (&node.devices, &node.partitions, &node.zones)
 }
 
 /// The limit on a node's pods.

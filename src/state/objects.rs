@@ -20,6 +20,8 @@ impl NodeView<'_> {
         node.taints.clone_from(&rare.taints);
         node.images.clone_from(&rare.images);
         node.devices.clone_from(&rare.devices);
+        node.partitions.clone_from(&rare.partitions);
+        node.zones.clone_from(&rare.zones);
         for (key, value) in self.labels() {
             let (key, value) = (self.cluster.label_key_text(key), self.cluster.label_text(value));
             node.labels.insert(key.to_owned(), value.to_owned());
@@ -60,6 +62,7 @@ impl PodView<'_> {
         pod.start = self.start();
         pod.device_indexes = self.device_indexes().to_vec();
         pod.allocations = self.allocations().to_vec();
+        pod.zone_shares = self.zone_shares().to_vec();
         let namespace = self.namespace().len() + 1;
         pod.group = self.group().and_then(|group| group.get(namespace..)).map(ToOwned::to_owned);
         pod

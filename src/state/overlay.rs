@@ -4,9 +4,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::cluster::Cluster;
+use super::devices::Devices;
 use super::devices::{DeviceNeed, DeviceState};
 use super::ids::ResourceId;
-use super::pods::Devices;
 use super::view::{NodeView, RowUsage};
 use crate::base::Row;
 use crate::model::PodShape;

@@ -10,13 +10,13 @@ use core::fmt;
 
 use super::cluster::Cluster;
 use super::columns::{NodeSpec, NodeSpecs};
+use super::devices::Devices;
 use super::journal::Moment;
-use super::pods::Devices;
 use super::roster::Roster;
 use super::view::NodeView;
 use crate::base::ObjectName;
 use crate::base::Row;
-use crate::model::{ClaimAllocation, Pod, PodGroup, PodShape, VolumeBindings};
+use crate::model::{ClaimAllocation, Pod, PodGroup, PodShape, VolumeBindings, ZoneShare};
 
 /// Where the members of a group go, and what the decision rested on.
 ///
@@ -220,6 +220,11 @@ impl<'a> Assignment<'a> {
     /// The devices chosen for its claims; those of claims that had theirs before are not among them.
     pub fn allocations(self) -> &'a [ClaimAllocation] {
         self.held().map_or(&[], Devices::claims)
+    }
+
+    /// Amounts chosen for it of the NUMA zones of its node.
+    pub fn zone_shares(self) -> &'a [ZoneShare] {
+        self.held().map_or(&[], Devices::zones)
     }
 
     pub(crate) fn held(self) -> Option<&'a Devices> {
@@ -450,6 +455,7 @@ impl PartialEq for Plan {
             && self.assignments().zip(other.assignments()).all(|(own, other)| {
                 own.node() == other.node()
                     && own.devices() == other.devices()
+                    && own.zone_shares() == other.zone_shares()
                     && own.volumes() == other.volumes()
                     && own.allocations() == other.allocations()
                     && own.pod() == other.pod()

@@ -1,11 +1,11 @@
 //! Bound pods: records by slot, found by name, linked by node and by group.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use core::num::NonZeroU64;
 
 use super::check::name_in;
+use super::devices::Devices;
 use super::ids::{NONE, ShapeId};
 use super::shapes::{Shapes, namespace_hash};
 use crate::base::hash::FixedHasher;
@@ -13,54 +13,7 @@ use crate::base::index::Index;
 use crate::base::slab::Slab;
 use crate::base::sparse::Sparse;
 use crate::base::{Row, Time};
-use crate::model::{ClaimAllocation, Pod};
-
-/// Devices that one pod holds.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Devices(Arc<Holding>);
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Holding {
-    /// Indexes of the node's devices, one list a request.
-    indexes: Vec<Vec<u32>>,
-    /// The devices of claims.
-    claims: Vec<ClaimAllocation>,
-}
-
-impl Devices {
-    /// Devices of the node, and devices of claims.
-    pub(crate) fn new(indexes: Vec<Vec<u32>>, claims: Vec<ClaimAllocation>) -> Devices {
-        Devices(Arc::new(Holding { indexes, claims }))
-    }
-
-    /// Devices that a pod says it holds; `None` if it holds nothing.
-    pub(crate) fn of(pod: &Pod) -> Option<Devices> {
-        let (indexes, claims) = (&pod.device_indexes, &pod.allocations);
-        if indexes.is_empty() && claims.is_empty() {
-            return None;
-        }
-        Some(Devices::new(indexes.clone(), claims.clone()))
-    }
-
-    /// The devices of claims.
-    pub(crate) fn claims(&self) -> &[ClaimAllocation] {
-        &self.0.claims
-    }
-}
-
-impl core::ops::Deref for Devices {
-    type Target = [Vec<u32>];
-
-    fn deref(&self) -> &[Vec<u32>] {
-        &self.0.indexes
-    }
-}
-
-impl From<Vec<Vec<u32>>> for Devices {
-    fn from(indexes: Vec<Vec<u32>>) -> Devices {
-        Devices::new(indexes, Vec::new())
-    }
-}
+use crate::model::Pod;
 
 /// A bound pod, without its name and without what few pods have.
 #[derive(Debug, Clone, Copy)]

@@ -8,10 +8,11 @@ use core::ops::Deref;
 
 use super::check::check_named;
 use super::cluster::Cluster;
+use super::devices::Devices;
 use super::error::StateError;
 use super::ids::{NodeId, PodId};
 use super::plan::Plan;
-use super::pods::{Devices, Entry};
+use super::pods::Entry;
 use super::storage::planned::Replanned;
 use crate::base::ObjectName;
 use crate::base::Row;
@@ -177,8 +178,7 @@ impl Txn {
         bindings: Option<&VolumeBindings>,
     ) -> Result<PodId, StateError> {
         let shape = self.cluster.acquire_shape(pod.shape());
-        let held = devices.as_deref().unwrap_or(&[]);
-        if let Err(error) = self.cluster.room_for(row, shape, held) {
+        if let Err(error) = self.cluster.room_for(row, shape, devices.as_ref()) {
             self.cluster.shapes.discard(shape);
             return Err(error);
         }

@@ -9,7 +9,9 @@ use super::ids::{LabelKey, LabelValue, NONE, NodeId, PodId, ResourceId, ShapeId}
 use super::pods::PodRecord;
 use crate::base::Row;
 use crate::base::Time;
-use crate::model::{ClaimAllocation, Device, Image, NodeUsage, PodShape, Taint};
+use crate::model::{
+    ClaimAllocation, Device, Image, NodeUsage, Partitions, PodShape, Taint, ZoneShare,
+};
 
 /// A node of a cluster or a transaction, as it is now.
 #[derive(Debug, Clone, Copy)]
@@ -114,6 +116,11 @@ impl<'a> NodeView<'a> {
     #[inline]
     pub fn devices(self) -> &'a [Device] {
         &self.spec.rare().devices
+    }
+
+    /// Sets of devices that go together.
+    pub fn partitions(self) -> &'a Partitions {
+        &self.spec.rare().partitions
     }
 
     /// The last measurement of the node, if there is one.
@@ -284,6 +291,11 @@ impl<'a> PodView<'a> {
     /// The devices it holds, one list a device request: indexes of the node's devices.
     pub fn device_indexes(self) -> &'a [alloc::vec::Vec<u32>] {
         self.cluster.pods.devices(self.slot).map_or(&[], |devices| devices)
+    }
+
+    /// Amounts that it holds of the NUMA zones of its node.
+    pub fn zone_shares(self) -> &'a [ZoneShare] {
+        self.cluster.pods.devices(self.slot).map_or(&[], |held| held.zones())
     }
 
     /// The devices of its claims that it was placed with.

@@ -85,7 +85,9 @@ impl Trial<'_> {
             })
             .collect();
         let ready = self.ready(self.cluster);
-        if !ready.is_prepared() || !self.question.pod.devices.is_empty() {
+        if !ready.is_prepared()
+            || !(self.question.pod.devices.is_empty() && self.question.pod.zones.is_empty())
+        {
             return Ok(());
         }
         let takes = Takes::of(self.question.pod, self.cluster);

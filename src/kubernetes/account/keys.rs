@@ -1,8 +1,12 @@
 //! Labels and annotations: the keys of each dialect, on pods, groups, workloads and nodes.
 
+use alloc::vec::Vec;
+
 use super::rule::Rule::{Honoured, Ignored, Refused, Silent};
-use super::rule::{Choice, Entry, Keys, Rule};
+use super::rule::{Choice, Entry, Keys, Rule, Spot};
+use crate::kubernetes::json;
 use crate::kubernetes::mode::Mode;
+use crate::kubernetes::value::Value;
 
 /// Queues of groups are no business of the reader of pods and groups.
 pub(super) const QUEUE: &str = "queues order what waits: they are read by `kubernetes::queues`";
@@ -126,18 +130,18 @@ const POD_ANNOTATIONS: &[Entry] = &[
     ("volcano.sh/preemptable", Ignored(PRIORITY)),
     ("volcano.sh/cooldown-time", Ignored(PRIORITY)),
     ("volcano.sh/evict-priority", Ignored(PRIORITY)),
-    ("volcano.sh/numa-topology-policy", Refused(NUMA)),
+    ("volcano.sh/numa-topology-policy", Honoured),
     ("kai.scheduler/staleness-grace-period", Ignored(PRIORITY)),
     ("kai.scheduler/preemption-delay", Ignored(PRIORITY)),
     ("kai.scheduler/last-start-timestamp", Ignored(WRITTEN)),
     ("kai.scheduler/numa-placement-predicted", Ignored(WRITTEN)),
     ("kai.scheduler/numa-placement-observed", Ignored(WRITTEN)),
     ("pod-group-name", Honoured),
-    ("gpu-fraction", Refused(DEVICES)),
-    ("gpu-memory", Refused(DEVICES)),
-    ("gpu-fraction-num-devices", Refused(DEVICES)),
-    ("gpu-fraction-container-name", Refused(DEVICES)),
-    ("mps", Refused(DEVICES)),
+    ("gpu-fraction", Honoured),
+    ("gpu-memory", Honoured),
+    ("gpu-fraction-num-devices", Rule::Choice(&OF_FRACTION)),
+    ("gpu-fraction-container-name", Rule::Choice(&OF_FRACTION)),
+    ("mps", Rule::Choice(&MPS)),
     ("gang.scheduling.koordinator.sh/network-topology-spec", Refused("it is read of the group")),
     ("received-resource-type", Ignored(WRITTEN)),
     ("yunikorn.apache.org/queue", Ignored(QUEUE)),
@@ -180,10 +184,84 @@ const POD_ANNOTATIONS: &[Entry] = &[
     ("hami.io/vgpu-node", Ignored(WRITTEN)),
     ("hami.io/bind-time", Ignored(WRITTEN)),
     ("hami.io/bind-phase", Ignored(WRITTEN)),
-    ("scheduling.koordinator.sh/numa-topology-spec", Refused(NUMA)),
+    ("scheduling.koordinator.sh/numa-topology-spec", Rule::Choice(&NUMA_SPEC)),
+    ("scheduling.koordinator.sh/device-joint-allocate", Rule::Choice(&JOINT)),
+    ("scheduling.koordinator.sh/gpu-partition-spec", Rule::Choice(&PARTITION_SPEC)),
     ("scheduling.koordinator.sh/resource-spec", Refused(NUMA)),
     ("scheduling.koordinator.sh/network-topology-selector", Refused(TOPOLOGY)),
 ];
+
+/// KAI's keys of a fraction beside its size.
+static OF_FRACTION: Choice = Choice {
+    options: &[
+        ("beside gpu-fraction or gpu-memory", Honoured),
+        ("without", Refused("no fraction of a GPU stands beside it")),
+    ],
+    pick: |spot, _| usize::from(!beside_fraction(spot)),
+};
+
+/// KAI's word that a fraction is shared by MPS, which any card can be.
+static MPS: Choice = Choice {
+    options: &[
+        ("beside gpu-fraction or gpu-memory", Rule::Holds("any card serves it")),
+        ("without", Refused("no fraction of a GPU stands beside it")),
+    ],
+    pick: |spot, _| usize::from(!beside_fraction(spot)),
+};
+
+fn beside_fraction(spot: &Spot<'_>) -> bool {
+    let has = |key: &str| spot.above(1).is_some_and(|all| all.entry(key).is_some());
+    has("gpu-fraction") || has("gpu-memory")
+}
+
+/// Koordinator's NUMA policy of a pod.
+static NUMA_SPEC: Choice = Choice {
+    options: &[
+        ("numaTopologyPolicy alone", Honoured),
+        ("any other", Refused("NUMA nodes that a pod wants for itself are not read")),
+    ],
+    pick: |spot, _| {
+        let only = |name: &str| name == "numaTopologyPolicy";
+        usize::from(!has_only(spot, only))
+    },
+};
+
+/// Koordinator's joint allocation: network cards beside GPUs.
+static JOINT: Choice = Choice {
+    options: &[
+        ("gpu with rdma", Honoured),
+        ("any other", Refused("devices of this type are not read")),
+    ],
+    pick: |spot, _| {
+        let spec = json::value(spot.value.text().unwrap_or(""));
+        let types = spec.as_ref().and_then(|spec| spec.entry("deviceTypes"));
+        let read = match types {
+            Some(Value::List(types)) => {
+                let types: Vec<Option<&str>> = types.iter().map(Value::text).collect();
+                types == [Some("gpu"), Some("rdma")]
+            }
+            _ => false,
+        };
+        usize::from(!read)
+    },
+};
+
+/// Koordinator's terms on partitions.
+static PARTITION_SPEC: Choice = Choice {
+    options: &[
+        ("allocatePolicy alone", Honoured),
+        ("any other", Refused("bandwidths of partitions are not read")),
+    ],
+    pick: |spot, _| usize::from(!has_only(spot, |name| name == "allocatePolicy")),
+};
+
+/// Whether a JSON object has no other entries.
+fn has_only(spot: &Spot<'_>, allowed: impl Fn(&str) -> bool) -> bool {
+    match json::value(spot.value.text().unwrap_or("")) {
+        Some(Value::Map(entries)) => entries.iter().all(|(name, _)| allowed(name)),
+        _ => false,
+    }
+}
 
 /// KAI's topology, which is read with the name of one; without it KAI passes the others over.
 static KAI: Choice = Choice {

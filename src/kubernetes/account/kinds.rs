@@ -3,12 +3,19 @@
 use super::rule::{Kind, Spot, Step};
 use super::verdict::FieldVerdict;
 use super::walk::Walk;
-use super::{devices, groups, pods, queues, storage, unread, workloads};
+use super::{cards, devices, groups, pods, queues, storage, unread, workloads};
 use crate::kubernetes::value::Value;
 
 /// All kinds that are known by their fields.
-pub(super) const KINDS: &[&[Kind]] =
-    &[pods::KINDS, storage::KINDS, devices::KINDS, groups::KINDS, workloads::KINDS, queues::KINDS];
+pub(super) const KINDS: &[&[Kind]] = &[
+    cards::KINDS,
+    pods::KINDS,
+    storage::KINDS,
+    devices::KINDS,
+    groups::KINDS,
+    workloads::KINDS,
+    queues::KINDS,
+];
 
 /// Whether the fields of a kind are known.
 pub(super) fn find(group: &str, kind: &str) -> Option<&'static Kind> {

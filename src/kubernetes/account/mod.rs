@@ -4,6 +4,7 @@
 //! honoured, refused or ignored. The reader leaves alone what a refused field belongs to;
 //! `docs/kubernetes.md` is made from the same table.
 
+mod cards;
 mod devices;
 mod groups;
 mod keys;

@@ -248,63 +248,7 @@ pub(super) static POD_TEMPLATE: Table = Table {
 
 const ACTUAL: &str = "a watch reads it; in manifests taints say so";
 
-/// A device of Koordinator's, by its type.
-static DEVICE: Choice = Choice {
-    options: &[
-        ("gpu", Whole(DEVICE_FIELDS)),
-        ("any other", Refused("devices of this type are not read")),
-    ],
-    pick: |spot, _| {
-        let is_gpu = spot.value.entry("type").and_then(Value::text) == Some("gpu");
-        usize::from(!is_gpu)
-    },
-};
-
-const DEVICE_FIELDS: &[Entry] = &[
-    ("type", Part),
-    ("id", Part),
-    ("minor", Part),
-    ("moduleID", Silent),
-    ("health", Part),
-    ("resources", Each(&Part)),
-    (
-        "topology",
-        Fields(&[("nodeID", Part), ("socketID", Silent), ("pcieID", Silent), ("busID", Silent)]),
-    ),
-    ("labels", Silent),
-    ("conditions", Silent),
-    ("vfGroups", Refused("virtual functions are not read")),
-];
-
-/// Keys of a `Device`: partitions bind what is given away.
-static DEVICE_LABELS: Keys = Keys {
-    name: "device labels",
-    known: &[&[
-        ("node.koordinator.sh/gpu-model", Honoured),
-        ("node.koordinator.sh/gpu-vendor", Ignored("no pod asks for a vendor")),
-        ("node.koordinator.sh/gpu-partition-policy", Refused(PARTITIONS)),
-    ]],
-    prefixes: &[],
-    other: Silent,
-};
-static DEVICE_ANNOTATIONS: Keys = Keys {
-    name: "device annotations",
-    known: &[&[("scheduling.koordinator.sh/gpu-partitions", Refused(PARTITIONS))]],
-    prefixes: &[&[("scheduling.koordinator.sh/", Refused(PARTITIONS))]],
-    other: Silent,
-};
-const PARTITIONS: &str = "partitions of cards are not read: none of these cards is given away";
-
 pub(super) const KINDS: &[Kind] = &[
-    Kind {
-        dialect: "Koordinator",
-        groups: &["scheduling.koordinator.sh"],
-        kind: "Device",
-        fields: &[
-            ("metadata", Metadata(&DEVICE_LABELS, &DEVICE_ANNOTATIONS)),
-            ("spec", Fields(&[("devices", ByChoice(&DEVICE))])),
-        ],
-    },
     Kind {
         dialect: "Kubernetes",
         groups: &[""],

@@ -21,7 +21,6 @@ const PATCHES: &str = "patches of the runtime are not applied";
 const AUTOSCALER: &str = "the autoscaler's container in the head is not read";
 const SCHEDULER: &str = "the embedder says whose pods it places";
 const MOST: &str = "no more pods are made than the replicas";
-const NUMA: &str = "NUMA nodes of pods are not modelled";
 
 const TEMPLATE: Rule = ByTable(&POD_TEMPLATE);
 /// Claims that each pod has one of.
@@ -484,7 +483,7 @@ pub(super) const KINDS: &[Kind] = &[
                                 Fields(&[("name", Honoured), ("iteration", Holds(ITERATION))]),
                             ),
                             ("partitionPolicy", PARTITIONS),
-                            ("topologyPolicy", Refused(NUMA)),
+                            ("topologyPolicy", Honoured),
                             ("template", TEMPLATE),
                             ("policies", Silent),
                             ("maxRetry", Silent),

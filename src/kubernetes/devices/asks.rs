@@ -5,9 +5,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::DeviceDialect;
+use super::supply::{CardSort, DeviceDialect};
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::json;
 use crate::kubernetes::resources::is_card_share;
+use crate::kubernetes::value::Value;
 
 /// Request of a container for a number of cards.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,14 @@ pub(in crate::kubernetes) struct Ask {
     pub(super) cores: i64,
     /// Counted as any resource where no card is registered.
     pub(super) plain: bool,
+    /// The sort of card.
+    pub(super) sort: CardSort,
+    /// Whether it is to be one of the best sets of a partition table.
+    pub(super) best_set: bool,
+    /// Beside the first GPUs of the pod; if so, whether on the same switches.
+    pub(super) beside: Option<bool>,
+    /// The reason for which it cannot be granted, whatever the nodes have.
+    pub(super) fault: Option<String>,
     /// Where it is asked, for errors.
     pub(super) field: String,
 }
@@ -30,6 +40,32 @@ impl Ask {
     pub(in crate::kubernetes) fn is_of_card(&self) -> bool {
         !self.plain
     }
+
+    /// Whether it is a fraction of KAI's.
+    pub(in crate::kubernetes) fn is_fraction(&self) -> bool {
+        self.dialect == DeviceDialect::Kai
+    }
+
+    /// Whether annotations say something of it, which shapes do not have.
+    pub(in crate::kubernetes) fn is_annotated(&self) -> bool {
+        self.is_fraction() || self.best_set || self.beside.is_some()
+    }
+
+    pub(super) fn new(dialect: DeviceDialect, container: u32, count: u32, memory: Memory) -> Ask {
+        Ask {
+            dialect,
+            container,
+            count,
+            memory,
+            cores: 0,
+            plain: false,
+            sort: CardSort::Gpu,
+            best_set: false,
+            beside: None,
+            fault: None,
+            field: String::new(),
+        }
+    }
 }
 
 /// How much memory of each card.
@@ -38,6 +74,8 @@ pub(super) enum Memory {
     All,
     Bytes(i64),
     Percent(i64),
+    /// Millionths.
+    Part(i64),
 }
 
 /// Names of a dialect: cards, memory, its unit in bytes, memory in hundredths, cores in hundredths.
@@ -79,10 +117,11 @@ const KOORDINATOR: [&str; 5] = [
     "koordinator.sh/gpu.shared",
 ];
 
-/// Requests of the containers of a pod for cards.
-pub(in crate::kubernetes) fn asks(spec: &Field<'_>) -> Fault<Vec<Ask>> {
+/// Requests of the containers of a pod for cards, by resource.
+pub(super) fn asks(annotations: Option<&Field<'_>>, spec: &Field<'_>) -> Fault<Vec<Ask>> {
     let mut asks = Vec::new();
     let mut container = 0;
+    let terms = annotations.map_or(Ok(Terms::default()), Terms::read)?;
     for list in ["initContainers", "containers"] {
         spec.each(list, |field| {
             let asked = amounts(&field)?;
@@ -91,13 +130,68 @@ pub(in crate::kubernetes) fn asks(spec: &Field<'_>) -> Fault<Vec<Ask>> {
                 asks.extend(per_card(names, &asked, container, &path));
             }
             if let Some(ask) = koordinator(&field, &asked, container)? {
-                asks.push(ask);
+                asks.push(terms.apply(ask));
+            }
+            if let Some(ask) = rdma(&field, &asked, container) {
+                asks.push(terms.apply(ask));
             }
             container += 1;
             Ok(())
         })?;
     }
     Ok(asks)
+}
+
+/// Koordinator's terms on GPUs and network cards: annotations of a pod.
+#[derive(Debug, Default)]
+struct Terms {
+    best_set: bool,
+    beside: Option<bool>,
+}
+
+impl Terms {
+    fn read(annotations: &Field<'_>) -> Fault<Terms> {
+        let mut terms = Terms::default();
+        let read = |key: &str| -> Fault<Option<Value>> {
+            let Some(field) = annotations.get(key)? else { return Ok(None) };
+            match json::value(field.text()?) {
+                Some(value) => Ok(Some(value)),
+                None => Err(field.invalid("is no JSON")),
+            }
+        };
+        if let Some(spec) = read(PARTITION_SPEC)? {
+            let policy = spec.entry("allocatePolicy").and_then(Value::text);
+            terms.best_set = policy == Some("Restricted");
+        }
+        if let Some(joint) = read(JOINT)? {
+            let scope = joint.entry("requiredScope").and_then(Value::text);
+            terms.beside = Some(scope == Some("SamePCIe"));
+        }
+        Ok(terms)
+    }
+
+    fn apply(&self, mut ask: Ask) -> Ask {
+        ask.best_set = self.best_set && ask.sort == CardSort::Gpu;
+        ask.beside = self.beside.filter(|_| ask.sort == CardSort::Rdma);
+        ask
+    }
+}
+
+pub(super) const PARTITION_SPEC: &str = "scheduling.koordinator.sh/gpu-partition-spec";
+pub(super) const JOINT: &str = "scheduling.koordinator.sh/device-joint-allocate";
+
+/// Hundredths of network cards: of one, or so many whole ones.
+fn rdma(container: &Field<'_>, asked: &BTreeMap<String, i64>, number: u32) -> Option<Ask> {
+    let amount = asked.get("koordinator.sh/rdma").copied().filter(|amount| *amount > 0)?;
+    let (count, each) = if amount > 100 { (amount / 100, 100) } else { (1, amount) };
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    let mut ask = Ask::new(DeviceDialect::Koordinator, number, count, Memory::Percent(each));
+    ask.sort = CardSort::Rdma;
+    ask.field = format!("{}.resources", container.path());
+    if amount > 100 && amount % 100 != 0 {
+        ask.fault = Some(format!("{} asks for {amount} of koordinator.sh/rdma", ask.field));
+    }
+    Some(ask)
 }
 
 /// Requests, and limits where a person wrote them.
@@ -142,13 +236,10 @@ fn per_card(
         _ => Memory::All,
     };
     Some(Ask {
-        dialect: names.dialect,
-        container,
-        count,
-        memory,
         cores: cores.unwrap_or(0),
         plain: !shares && names.dialect == DeviceDialect::Hami,
         field: format!("{path}.resources"),
+        ..Ask::new(names.dialect, container, count, memory)
     })
 }
 
@@ -189,13 +280,10 @@ fn koordinator(
         (Some(ratio), _) => Memory::Percent(ratio),
         (None, memory) => Memory::Bytes(memory.unwrap_or(0) / count),
     };
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
     Ok(Some(Ask {
-        dialect: DeviceDialect::Koordinator,
-        container: number,
-        count: u32::try_from(count).unwrap_or(u32::MAX),
-        memory,
         cores: core,
-        plain: false,
         field: format!("{}.resources", container.path()),
+        ..Ask::new(DeviceDialect::Koordinator, number, count, memory)
     }))
 }

@@ -5,7 +5,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::supply::{DeviceCard, DeviceDialect, NodeCards};
+use super::fractions::GROUP;
+use super::supply::{CardSort, DeviceCard, DeviceDialect, NodeCards};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::json;
 use crate::kubernetes::value::Value;
@@ -35,11 +36,20 @@ pub(in crate::kubernetes) fn held(metadata: &Field<'_>) -> Fault<Option<Held>> {
     }
     let Some(text) = annotations.name_of(KOORDINATOR)? else { return Ok(None) };
     let cards = json::value(&text);
-    let Some(Value::List(cards)) = cards.as_ref().and_then(|value| value.entry("gpu")) else {
-        return Ok(None);
-    };
-    let minors = cards.iter().filter_map(|card| card.entry("minor")?.integer());
-    Ok(Some(Held { requests: alloc::vec![minors.map(|minor| minor.to_string()).collect()] }))
+    let mut requests = Vec::new();
+    for sort in [CardSort::Gpu, CardSort::Rdma] {
+        let own = cards.as_ref().and_then(|value| value.entry(sort.name()));
+        if let Some(Value::List(cards)) = own {
+            let minors = cards.iter().filter_map(|card| card.entry("minor")?.integer());
+            requests.push(minors.map(|minor| koordinator_name(sort, minor)).collect());
+        }
+    }
+    Ok((!requests.is_empty()).then_some(Held { requests }))
+}
+
+/// A card by its type and minor.
+fn koordinator_name(sort: CardSort, minor: i64) -> String {
+    format!("{}/{minor}", sort.name())
 }
 
 /// The cards of each container that has any: `id,type,memory,cores:` repeated.
@@ -57,8 +67,12 @@ impl Held {
     pub(super) fn indexes(&self, devices: &NodeCards) -> Option<Vec<Vec<u32>>> {
         let index = |name: &String| {
             let at = devices.cards.iter().position(|card| match devices.dialect {
-                DeviceDialect::Koordinator => card.minor.to_string() == *name,
-                DeviceDialect::Hami | DeviceDialect::Volcano => card.id == *name,
+                DeviceDialect::Koordinator => {
+                    koordinator_name(card.sort, card.minor.into()) == *name
+                }
+                DeviceDialect::Hami | DeviceDialect::Volcano | DeviceDialect::Kai => {
+                    card.id == *name
+                }
             });
             at.map(|at| at as u32)
         };
@@ -89,7 +103,23 @@ impl NodeCards {
         let requests: Vec<(&DeviceRequest, &[u32])> =
             shape.devices.iter().zip(devices.iter().map(Vec::as_slice)).collect();
         match self.dialect {
-            DeviceDialect::Koordinator => set(KOORDINATOR, self.koordinator(&requests)),
+            DeviceDialect::Koordinator => {
+                set(KOORDINATOR, self.koordinator(&requests));
+                let gpus: Vec<String> = requests
+                    .iter()
+                    .flat_map(|(_, of)| of.iter().filter_map(|at| self.cards.get(*at as usize)))
+                    .filter(|card| card.sort == CardSort::Gpu)
+                    .map(|card| card.minor.to_string())
+                    .collect();
+                if !gpus.is_empty() {
+                    set("scheduling.koordinator.sh/gpu-minors", gpus.join(","));
+                }
+            }
+            DeviceDialect::Kai => {
+                let whole = requests.iter().all(|(request, _)| request.is_whole());
+                let kind = if whole { "Regular" } else { "Fraction" };
+                set("received-resource-type", kind.to_string());
+            }
             DeviceDialect::Hami => {
                 let containers = self.containers(pod, &requests);
                 let mut text = containers.join(";");
@@ -112,6 +142,32 @@ impl NodeCards {
         written
     }
 
+    /// The labels by which KAI's binder knows the cards of a pod with a fraction: the groups that
+    /// share them. A group that no pod has yet is named `<node>-<number of the card>`; its
+    /// reservation pod is to be made. Empty in other dialects, and for whole cards.
+    pub fn labels(&self, pod: &Pod, devices: &[Vec<u32>]) -> BTreeMap<String, String> {
+        let mut labels = BTreeMap::new();
+        let requests = pod.shape().devices.iter().zip(devices);
+        if self.dialect != DeviceDialect::Kai {
+            return labels;
+        }
+        let shared = requests.filter(|(request, _)| !request.is_whole());
+        let groups: Vec<&str> = shared
+            .flat_map(|(_, of)| of.iter().filter_map(|at| self.cards.get(*at as usize)))
+            .map(|card| card.id.as_str())
+            .collect();
+        match groups.as_slice() {
+            [one] => {
+                labels.insert(GROUP.to_string(), (*one).to_string());
+            }
+            several => {
+                let several = several.iter().map(|id| (format!("{GROUP}/{id}"), (*id).to_string()));
+                labels.extend(several);
+            }
+        }
+        labels
+    }
+
     /// The cards of each container, one after the other.
     fn containers(&self, pod: &Pod, requests: &[(&DeviceRequest, &[u32])]) -> Vec<String> {
         let counts = pod.shape().attributes.get(CONTAINERS).map_or("", String::as_str);
@@ -132,24 +188,27 @@ impl NodeCards {
     }
 
     fn koordinator(&self, requests: &[(&DeviceRequest, &[u32])]) -> String {
-        let mut cards = Vec::new();
+        let mut types: BTreeMap<CardSort, Vec<String>> = BTreeMap::new();
         for (request, of) in requests {
             for card in of.iter().filter_map(|at| self.cards.get(*at as usize)) {
                 let (memory, cores) = taken(request, card);
-                let ratio = if card.memory > 0 {
-                    (i128::from(memory) * 100 / i128::from(card.memory)) as i64
+                let resources = if card.sort == CardSort::Rdma {
+                    format!("\"koordinator.sh/rdma\":\"{cores}\"")
                 } else {
-                    0
+                    let ratio = i128::from(memory) * 100 / i128::from(card.memory.max(1));
+                    format!(
+                        "\"koordinator.sh/gpu-core\":\"{cores}\",\
+                         \"koordinator.sh/gpu-memory\":\"{memory}\",\
+                         \"koordinator.sh/gpu-memory-ratio\":\"{ratio}\""
+                    )
                 };
-                cards.push(format!(
-                    "{{\"minor\":{},\"resources\":{{\"koordinator.sh/gpu-core\":\"{cores}\",\
-                     \"koordinator.sh/gpu-memory\":\"{memory}\",\
-                     \"koordinator.sh/gpu-memory-ratio\":\"{ratio}\"}}}}",
-                    card.minor
-                ));
+                let own = types.entry(card.sort).or_default();
+                own.push(format!("{{\"minor\":{},\"resources\":{{{resources}}}}}", card.minor));
             }
         }
-        format!("{{\"gpu\":[{}]}}", cards.join(","))
+        let types = types.iter();
+        let lists = types.map(|(sort, cards)| format!("\"{}\":[{}]", sort.name(), cards.join(",")));
+        format!("{{{}}}", lists.collect::<Vec<_>>().join(","))
     }
 }
 

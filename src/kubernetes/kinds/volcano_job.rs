@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Role, Submitted, count, sum_of_minima};
 use super::workload::{StartAfter, StartCondition};
+use crate::kubernetes::devices;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::metadata::check_label_name;
 use crate::kubernetes::topologies;
@@ -49,6 +50,10 @@ pub(super) fn volcano_job(root: &Field<'_>) -> Fault<Submitted> {
         template.scheduler.get_or_insert_with(|| scheduler.clone().into_boxed_str());
         if template.priority_class.is_none() && template.priority.is_none() {
             template.priority_class.clone_from(&class);
+        }
+        if let Some(policy) = field.get("topologyPolicy")? {
+            let least = devices::named(&policy, devices::policy(policy.text()?))?;
+            template.pod.shape_mut().zones.least = least;
         }
         if let Some(wish) = partitions(&field)? {
             template.wish = Some(wish.into());

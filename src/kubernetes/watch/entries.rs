@@ -16,7 +16,7 @@ use crate::kubernetes::kinds::WorkloadKind;
 use crate::kubernetes::membership::{Family, InlineGang, Membership};
 use crate::kubernetes::metadata;
 use crate::kubernetes::pod::{self, Fate, PodRecord};
-use crate::model::{ClaimSource, Pod, PodClaim, PodGroup};
+use crate::model::{ClaimSource, Pod, PodClaim, PodGroup, ZonePolicy};
 
 /// The identity of a group, or of the object that describes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,6 +151,11 @@ fn unfollowed(record: &PodRecord) -> Vec<String> {
     }
     if record.asks.iter().any(Ask::is_of_card) && !is_followed(&record.asks) {
         refused.push("parts of cards are not in force: no watch follows the cards".to_owned());
+    }
+    if record.pod.shape().zones.least != ZonePolicy::None {
+        refused.push(
+            "the policy of NUMA topology is not in force: no watch follows the zones".to_owned(),
+        );
     }
     if record.application.is_some() {
         refused.push("task groups are not in force: no watch follows them".to_owned());

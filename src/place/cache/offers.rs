@@ -203,7 +203,7 @@ fn search<'d>(
     let mut found = None;
     let how = How { more: more.as_ref(), ..How::default() };
     let accepted = claims.each(cluster, node, how, &mut |offer| {
-        found = Some(Devices::new(Vec::new(), offer));
+        found = Some(Devices::of_claims(offer));
         true
     });
     accepted.ok().and(found)

@@ -234,7 +234,7 @@ fn more_pods(
         let how = How { more: Some(&more), ..How::default() };
         let mut found = None;
         let accepted = claims.each(cluster, node, how, &mut |offer| {
-            found = Some(Devices::new(Vec::new(), offer));
+            found = Some(Devices::of_claims(offer));
             true
         });
         match found.filter(|own| accepted.is_ok() && !own.claims().is_empty()) {

@@ -144,7 +144,7 @@ impl Scratch {
         shape: u32,
     ) -> Option<Result<Option<Devices>, Overflow>> {
         let takes = &self.takes[shape as usize];
-        let devices = if takes.needs.is_empty() {
+        let devices = if takes.needs.is_empty() && table.prepared.shape.zones.is_empty() {
             None
         } else {
             let (pod, node) = (&table.prepared.shape, self.overlay.view(cluster, row));

@@ -170,6 +170,7 @@ impl<'a> ClaimSearch<'a> {
             let settled = |name: &str| matches!(name, "InterPodAffinity" | "PodTopologySpread");
             let mut filters = filters.iter();
             shape.devices.is_empty()
+                && shape.zones.is_empty()
                 && filters.all(|own| {
                     own.declare(shape).is_counting_bound() || alone && settled(own.name())
                 })
@@ -269,9 +270,7 @@ impl<'a> ClaimSearch<'a> {
         let mut result = Ok(Solved::Never);
         let mut accept = |search: &mut Self, offer: Vec<ClaimAllocation>| {
             *some = true;
-            let indexes = devices.as_ref().map_or(Vec::new(), |devices| devices.to_vec());
-            let held =
-                (!indexes.is_empty() || !offer.is_empty()).then(|| Devices::new(indexes, offer));
+            let held = Devices::with_claims(devices.clone(), offer);
             result = search.with(order, next, nodes, (number, pod, row), held);
             !matches!(result, Ok(Solved::Never))
         };

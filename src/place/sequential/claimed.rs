@@ -101,7 +101,7 @@ fn kinds(
         pods[shape as usize] += 1;
     }
     for (shape, pods) in gang.all_shapes().iter().zip(pods) {
-        if !shape.devices.is_empty() {
+        if !(shape.devices.is_empty() && shape.zones.is_empty()) {
             return None;
         }
         let mut specs = SmallVec::<[(&str, &Arc<ClaimSpec>); 4]>::new();

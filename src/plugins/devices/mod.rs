@@ -9,6 +9,9 @@ mod fit;
 mod packing;
 mod pool;
 mod typical;
+mod whole_sets;
+mod zone_alignment;
+mod zone_fit;
 
 pub use best_fit::BestFit;
 pub use choices::{LowestIndex, SpreadDevices};
@@ -19,3 +22,6 @@ pub use fit::DeviceFit;
 pub use packing::GpuPacking;
 pub use pool::DevicePool;
 pub use typical::{TypicalPod, TypicalPods};
+pub use whole_sets::WholeSets;
+pub use zone_alignment::ZoneAlignment;
+pub use zone_fit::ZoneFit;

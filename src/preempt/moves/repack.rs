@@ -153,8 +153,8 @@ impl<'t> Repack<'t> {
         if evaluation.filter(node).is_err() {
             return false;
         }
-        let held = place.devices.as_deref().unwrap_or(&[]);
-        held.is_empty() || still_fit(node, &DeviceNeed::of(self.txn, pod.shape()), held)
+        let held = place.devices.as_ref();
+        held.is_none() || still_fit(node, &DeviceNeed::of(self.txn, pod.shape()), held)
     }
 
     /// Whether a pod has room on the node it moves to, by amounts and devices alone. Where no filter
@@ -170,10 +170,10 @@ impl<'t> Repack<'t> {
             let id = self.txn.resource(name);
             amount <= 0 || id.is_some_and(|id| node.free(id) >= amount)
         };
-        let held = place.devices.as_deref().unwrap_or(&[]);
+        let held = place.devices.as_ref();
         node.pod_count() < node.pod_limit()
             && shape.requests.iter().all(enough)
-            && (held.is_empty() || still_fit(node, &DeviceNeed::of(self.txn, shape), held))
+            && (held.is_none() || still_fit(node, &DeviceNeed::of(self.txn, shape), held))
     }
 
     /// Whether a pod stays where it is.
@@ -350,6 +350,7 @@ fn pod_of<'p>(pods: &'p mut BTreeMap<u32, Pod>, cluster: &Cluster, id: PodId) ->
         let mut pod = cluster.pod_view(id.0).map_or_else(Pod::new, PodView::to_pod);
         pod.node = None;
         pod.device_indexes.clear();
+        pod.zone_shares.clear();
         pod
     })
 }

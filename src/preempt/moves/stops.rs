@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::repack::{Block, Joint, Place, Repack, pods_of};
 use super::sequence::{Layout, Ordered, sequence, step};
-use crate::model::{PodGroup, TopologyRequest};
+use crate::model::{PodGroup, PodShape, TopologyRequest};
 use crate::place::PlaceError;
 use crate::preempt::cost::Cost;
 use crate::state::{NodeView, PodId, PodView, Row};
@@ -125,7 +125,8 @@ fn other_layouts(
     let pods: usize = blocks.iter().map(|block| block.pods.len()).sum();
     let simple = blocks.iter().flat_map(|block| &block.pods).all(|pod| {
         let view = repack.cluster.pod_view(pod.0);
-        view.is_some_and(|view| view.shape().devices.is_empty())
+        let plain = |shape: &PodShape| shape.devices.is_empty() && shape.zones.is_empty();
+        view.is_some_and(|view| plain(view.shape()))
     });
     if pods > ALL_LAYOUTS || !simple || !repack.knows_all_layouts(blocks) {
         return Ok((None, false));

@@ -121,6 +121,7 @@ fn without_run(mut pod: Pod) -> Pod {
     pod.start = None;
     if pod.node.take().is_some() {
         (pod.device_indexes, pod.deleting) = (Vec::new(), false);
+        pod.zone_shares = Vec::new();
     }
     pod
 }

@@ -69,7 +69,8 @@ impl Holds {
                 continue;
             }
             let name = format!("{id}-{index}");
-            let pod = placeholder(name, assignment.pod(), node, assignment.devices());
+            let mut pod = placeholder(name, assignment.pod(), node, assignment.devices());
+            pod.zone_shares = assignment.zone_shares().to_vec();
             if world.add_pod(pod.clone()).is_ok() {
                 placeholders.push((pod, node.to_owned()));
             }

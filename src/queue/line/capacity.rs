@@ -42,7 +42,7 @@ pub(in crate::queue) fn is_by_room(
             || Plugin::Filter(index).skips(framework, &cx)
     };
     let filters = framework.filters().iter().map(|filter| filter.declare(shape));
-    shape.devices.is_empty() && filters.enumerate().all(is_known)
+    shape.devices.is_empty() && shape.zones.is_empty() && filters.enumerate().all(is_known)
 }
 
 /// Whether any plugin reads beyond the node for a shape.

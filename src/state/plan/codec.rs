@@ -1,10 +1,10 @@
 //! The serialised form of plans.
 
 use super::{Plan, PlanDomain, PlanMember};
-use crate::model::{ClaimAllocation, GroupPolicy, Pod, PodGroup, VolumeBindings};
+use crate::model::{ClaimAllocation, GroupPolicy, Pod, PodGroup, VolumeBindings, ZoneShare};
 use crate::state::columns::{NodeSpec, NodeSpecs};
+use crate::state::devices::Devices;
 use crate::state::journal::Moment;
-use crate::state::pods::Devices;
 use crate::state::roster::Roster;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -55,6 +55,8 @@ struct Line {
     volumes: Option<VolumeBindings>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     allocations: Vec<ClaimAllocation>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    zones: Vec<ZoneShare>,
     /// The place of the pod's group.
     #[serde(default)]
     group: u32,
@@ -95,6 +97,7 @@ impl Serialize for Plan {
             devices: assignment.devices().to_vec(),
             volumes: assignment.volumes().cloned(),
             allocations: assignment.allocations().to_vec(),
+            zones: assignment.zone_shares().to_vec(),
             group: Plan::group_place(&firsts, member.member) as u32,
         });
         let (namespace, name) = Default::default();
@@ -176,9 +179,10 @@ impl<'de> Deserialize<'de> for Plan {
             group.pods.push(line.pod);
             let node = NodeSpec { name: line.node.into(), ..NodeSpec::default() };
             nodes.push(Some(Arc::new(node)));
-            if !line.devices.is_empty() || !line.allocations.is_empty() {
+            let held = Devices::new(line.devices, line.allocations, line.zones);
+            if held.is_some() {
                 devices.resize(row, None);
-                devices.push(Some(Devices::new(line.devices, line.allocations)));
+                devices.push(held);
             }
             if let Some(bindings) = line.volumes {
                 volumes.resize(row, None);

@@ -2,5 +2,7 @@
 
 mod cases;
 mod islands;
+mod partitions;
 mod properties;
 mod world;
+mod zones;

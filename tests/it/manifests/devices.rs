@@ -224,13 +224,238 @@ fn a_part_of_cards_that_differ_is_refused_by_name() {
 #[test]
 fn dialects_of_devices_that_are_not_read_are_refused() {
     for (annotations, limits, path) in [
-        ("gpu-fraction: \"0.5\"", "cpu: 1", "/metadata/annotations/gpu-fraction"),
+        ("mps: \"true\"", "cpu: 1", "/metadata/annotations/mps"),
         ("", "hygon.com/dcunum: 1, hygon.com/dcumem: 100", "/limits/hygon.com~1dcumem"),
         ("nvidia.com/use-gputype: A100", "nvidia.com/gpu: 1", "nvidia.com~1use-gputype"),
-        ("", "koordinator.sh/rdma: 100", "koordinator.sh~1rdma"),
+        ("", "koordinator.sh/fpga: 100", "koordinator.sh~1fpga"),
     ] {
         let manifests = written(&pod("new", annotations, "restartPolicy: Never", limits)).unwrap();
         let gates = &manifests.groups[0].pods[0].scheduling_gates;
         assert!(gates.iter().any(|gate| gate.contains(path)), "{path}: {gates:?}");
+    }
+}
+
+/// A node with two GPUs that KAI gives away in fractions.
+fn kai_node() -> String {
+    node("", "cpu: 8, nvidia.com/gpu: 2").replace(
+        "metadata: {name: n1,",
+        "metadata: {name: n1, labels: {nvidia.com/gpu.memory: \"16384\"},",
+    )
+}
+
+fn kai_pod(name: &str, group: Option<&str>, annotations: &str, limits: &str) -> String {
+    let Some(group) = group else {
+        return pod(name, annotations, "restartPolicy: Never", limits);
+    };
+    pod(name, annotations, "nodeName: n1", limits)
+        .replace("annotations:", &format!("labels: {{runai-gpu-group: {group}}}, annotations:"))
+}
+
+fn labels(manifests: &Manifests, devices: &[Vec<u32>]) -> Vec<(String, String)> {
+    let group = &manifests.groups[0];
+    manifests.devices["n1"].labels(&group.pods[0], devices).into_iter().collect()
+}
+
+#[test]
+fn fractions_of_kai_share_cards_by_group() {
+    let label = |group: &str| vec![("runai-gpu-group".to_owned(), group.to_owned())];
+    // Groups that run with their fractions; what is asked; the card that serves it, with its group.
+    type Case =
+        (&'static [(&'static str, &'static str)], &'static str, Option<(u32, &'static str)>);
+    let cases: [Case; 8] = [
+        (&[("b", "0.5")], "gpu-fraction: \"0.5\"", Some((0, "b"))),
+        (&[("b", "0.5")], "gpu-fraction: \"0.6\"", Some((1, "n1-1"))),
+        (&[("a", "0.5"), ("b", "0.5")], "gpu-fraction: \"0.5\"", Some((0, "a"))),
+        (&[("a", "0.75"), ("b", "0.5")], "gpu-fraction: \"0.5\"", Some((1, "b"))),
+        (&[("a", "0.5"), ("b", "0.5")], "gpu-fraction: \"0.6\"", None),
+        (&[("a", "0.5")], "gpu-memory: \"8192\"", Some((0, "a"))),
+        (&[("a", "0.5")], "gpu-memory: \"8193\"", Some((1, "n1-1"))),
+        (&[("a", "0.5"), ("b", "0.6")], "gpu-memory: \"8193\"", None),
+    ];
+    for (runs, asked, expected) in cases {
+        let mut text = kai_node();
+        for (group, fraction) in runs {
+            let fraction = format!("gpu-fraction: \"{fraction}\"");
+            text.push_str(&kai_pod(&format!("on-{group}"), Some(group), &fraction, "cpu: 1"));
+        }
+        text.push_str(&kai_pod("new", None, asked, "cpu: 1"));
+        let manifests = written(&text).unwrap();
+        let found = place(&manifests);
+        match expected {
+            None => assert!(found.is_err(), "{runs:?} {asked}: {found:?}"),
+            Some((card, group)) => {
+                let (devices, annotations) = found.unwrap();
+                assert_eq!(devices, [[card]], "{runs:?} {asked}");
+                assert_eq!(annotations["received-resource-type"], "Fraction");
+                assert_eq!(labels(&manifests, &devices), label(group));
+            }
+        }
+    }
+}
+
+#[test]
+fn fractions_of_kai_and_whole_gpus_keep_out_of_each_others_way() {
+    let half = "gpu-fraction: \"0.5\"";
+    let whole = "nvidia.com/gpu: 1";
+    let place_beside = |runs: &[String], new: String| {
+        let manifests = written(&format!("{}{}{new}", kai_node(), runs.concat())).unwrap();
+        place(&manifests).map(|(devices, _)| (labels(&manifests, &devices), devices))
+    };
+    let on = |name: &str| pod(name, "", "nodeName: n1", whole);
+    let fraction = |name: &str, group: &str| kai_pod(name, Some(group), half, "cpu: 1");
+    // A whole card where no fraction is, and none where two cards have one.
+    let new = || kai_pod("new", None, "", whole);
+    assert_eq!(place_beside(&[fraction("a", "a")], new()).unwrap().1, [[1]]);
+    assert!(place_beside(&[fraction("a", "a"), fraction("b", "b")], new()).is_err());
+    // Fractions of two cards, of which one has room beside a group, and the other is whole.
+    let two =
+        || kai_pod("new", None, &format!("{half}, gpu-fraction-num-devices: \"2\""), "cpu: 1");
+    let (labels, devices) = place_beside(&[fraction("a", "a")], two()).unwrap();
+    assert_eq!(devices, [[0, 1]]);
+    let several = [("runai-gpu-group/a", "a"), ("runai-gpu-group/n1-1", "n1-1")];
+    assert_eq!(labels, several.map(|(key, id)| (key.to_owned(), id.to_owned())));
+    assert!(place_beside(&[on("w")], two()).is_err());
+    // The pod that holds the card for the group is not counted beside it.
+    let reserved = on("r").replace("name: r,", "name: r, namespace: kai-resource-reservation,");
+    let another = kai_pod("new", None, half, "cpu: 1");
+    let runs = [fraction("a", "a"), reserved, on("w")];
+    assert_eq!(place_beside(&runs, another).unwrap().1, [[0]]);
+}
+
+#[test]
+fn fractions_of_kai_that_make_no_sense_are_refused_by_name() {
+    let memory_unknown = kai_node().replace("nvidia.com/gpu.memory", "unknown");
+    for (node, annotations, limits, words) in [
+        (kai_node(), "gpu-fraction: \"1.5\"", "cpu: 1", "between 0 and 1"),
+        (kai_node(), "gpu-fraction: \"half\"", "cpu: 1", "between 0 and 1"),
+        (kai_node(), "gpu-memory: \"-1\"", "cpu: 1", "no number of MiB"),
+        (kai_node(), "gpu-fraction: \"0.5\", gpu-memory: \"1\"", "cpu: 1", "beside gpu-memory"),
+        (kai_node(), "gpu-fraction: \"0.5\"", "nvidia.com/gpu: 1", "beside nvidia.com/gpu"),
+        (
+            kai_node(),
+            "gpu-fraction: \"0.5\", gpu-fraction-num-devices: \"0\"",
+            "cpu: 1",
+            "gpu-fraction-num-devices",
+        ),
+        (
+            kai_node(),
+            "gpu-fraction: \"0.5\", gpu-fraction-container-name: other",
+            "cpu: 1",
+            "gpu-fraction-container-name",
+        ),
+        (memory_unknown, "gpu-memory: \"1\"", "cpu: 1", "is not known"),
+        ((DIALECTS[0].node)(), "gpu-fraction: \"0.5\"", "cpu: 1", "registered by HAMi"),
+    ] {
+        let text = format!("{node}{}", kai_pod("new", None, annotations, limits));
+        let manifests = written(&text).unwrap();
+        let gates = &manifests.groups[0].pods[0].scheduling_gates;
+        assert!(gates.iter().any(|gate| gate.contains(words)), "{annotations}: {gates:?}");
+    }
+}
+
+/// Four GPUs and two network cards of Koordinator's on two PCIe switches, with a partition table.
+fn linked(policy: &str) -> String {
+    let card = |at: usize| {
+        format!(
+            "{{type: gpu, id: GPU-{at}, minor: {at}, health: true, topology: {{nodeID: {0}, pcieID: pci{0}}}, resources: {{koordinator.sh/gpu-core: 100, koordinator.sh/gpu-memory-ratio: 100, koordinator.sh/gpu-memory: 16Gi}}}}",
+            at / 2
+        )
+    };
+    let nic = |at: usize| {
+        format!(
+            "{{type: rdma, id: nic-{at}, minor: {at}, health: true, topology: {{nodeID: {at}, pcieID: pci{at}}}, resources: {{koordinator.sh/rdma: 100}}}}"
+        )
+    };
+    let cards: Vec<String> = (0..4).map(card).chain((0..2).map(nic)).collect();
+    format!(
+        "{}---
+apiVersion: scheduling.koordinator.sh/v1alpha1
+kind: Device
+metadata:
+  name: n1
+  labels: {{node.koordinator.sh/gpu-partition-policy: {policy}}}
+  annotations:
+    scheduling.koordinator.sh/gpu-partitions: |
+      {{\"1\": [{{\"minors\": [0]}}, {{\"minors\": [1]}}, {{\"minors\": [2]}}, {{\"minors\": [3]}}],
+        \"2\": [{{\"minors\": [0, 1], \"allocationScore\": \"1\"}}, {{\"minors\": [2, 3], \"allocationScore\": 2}}]}}
+spec: {{devices: [{}]}}
+",
+        node("", "cpu: 8"),
+        cards.join(", ")
+    )
+}
+
+fn holding(minor: usize) -> String {
+    let held = format!(
+        "scheduling.koordinator.sh/device-allocated: '{{\"gpu\":[{{\"minor\":{minor},\"resources\":{{}}}}]}}'"
+    );
+    pod(&format!("on{minor}"), &held, "nodeName: n1", "koordinator.sh/gpu: 100")
+}
+
+#[test]
+fn partitions_of_koordinator_bind_where_its_policy_says_so() {
+    let restricted =
+        "scheduling.koordinator.sh/gpu-partition-spec: '{\"allocatePolicy\": \"Restricted\"}'";
+    type Case = (&'static str, &'static [usize], &'static str, usize, Option<&'static [u32]>);
+    let cases: [Case; 10] = [
+        ("Honor", &[], "", 200, Some(&[2, 3])),
+        ("Honor", &[3], "", 200, Some(&[0, 1])),
+        ("Honor", &[0, 3], "", 200, None),
+        ("Prefer", &[0, 3], "", 200, Some(&[1, 2])),
+        ("Prefer", &[3], "", 200, Some(&[0, 1])),
+        ("Honor", &[3], restricted, 200, None),
+        ("Honor", &[], restricted, 200, Some(&[2, 3])),
+        ("Honor", &[], "", 300, None),
+        // One GPU, so that the better pair stays whole.
+        ("Honor", &[], "", 100, Some(&[0])),
+        ("Honor", &[0], "", 100, Some(&[1])),
+    ];
+    for (policy, held, annotations, asked, expected) in cases {
+        let mut text = linked(policy);
+        held.iter().for_each(|minor| text.push_str(&holding(*minor)));
+        let limits = format!("koordinator.sh/gpu: {asked}");
+        text.push_str(&pod("new", annotations, "restartPolicy: Never", &limits));
+        let found = place(&written(&text).unwrap());
+        let case = format!("{policy} {held:?} {asked}: {found:?}");
+        let devices = found.ok().map(|(devices, _)| devices[0].clone());
+        assert_eq!(devices.as_deref(), expected, "{case}");
+    }
+}
+
+#[test]
+fn network_cards_of_koordinator_are_on_the_switches_of_the_gpus() {
+    let joint = |scope: &str| {
+        format!(
+            "scheduling.koordinator.sh/device-joint-allocate: '{{\"deviceTypes\": [\"gpu\", \"rdma\"]{scope}}}'"
+        )
+    };
+    let same = joint(", \"requiredScope\": \"SamePCIe\"");
+    let limits =
+        |gpus: u32, nics: u32| format!("koordinator.sh/gpu: {gpus}, koordinator.sh/rdma: {nics}");
+    type Case = (&'static [usize], String, String, Option<&'static str>);
+    let cases: [Case; 6] = [
+        (&[], joint(""), limits(100, 100), Some("[[0], [4]]")),
+        (&[0, 1], joint(""), limits(100, 50), Some("[[2], [5]]")),
+        (&[], same.clone(), limits(400, 200), Some("[[0, 1, 2, 3], [4, 5]]")),
+        (&[], same.clone(), limits(200, 200), Some("[[0, 2], [4, 5]]")),
+        // Three GPUs are on both switches, and one card is on one.
+        (&[0], same, limits(300, 100), None),
+        (&[0], joint(""), limits(300, 100), Some("[[1, 2, 3], [4]]")),
+    ];
+    for (held, annotations, limits, expected) in cases {
+        let mut text = linked("Prefer").replace("gpu-partitions", "no-partitions-at-all");
+        text = text.replace("scheduling.koordinator.sh/no-", "example.com/no-");
+        held.iter().for_each(|minor| text.push_str(&holding(*minor)));
+        text.push_str(&pod("new", &annotations, "restartPolicy: Never", &limits));
+        let found = place(&written(&text).unwrap());
+        let case = format!("{held:?} {limits}: {found:?}");
+        let devices = found.as_ref().ok().map(|(devices, _)| format!("{devices:?}"));
+        assert_eq!(devices.as_deref(), expected, "{case}");
+        if let (Ok((_, annotations)), true) = (&found, limits.ends_with(": 50")) {
+            let written = &annotations["scheduling.koordinator.sh/device-allocated"];
+            let nic = "\"rdma\":[{\"minor\":1,\"resources\":{\"koordinator.sh/rdma\":\"50\"}}]";
+            assert!(written.ends_with(&format!("{nic}}}")), "{written}");
+            assert_eq!(annotations["scheduling.koordinator.sh/gpu-minors"], "2");
+        }
     }
 }

@@ -20,3 +20,4 @@ mod topologies;
 mod workload_with_job;
 mod workloads;
 mod workloads_watched;
+mod zones;
