@@ -43,6 +43,8 @@ pub(crate) struct Takes {
     pub(crate) requests: Vec<(ResourceId, i64)>,
     pub(crate) scored: [i64; 2],
     pub(crate) needs: Vec<DeviceNeed>,
+    /// Whether nodes with NUMA zones align it.
+    aligned: bool,
 }
 
 impl Takes {
@@ -55,7 +57,14 @@ impl Takes {
                 .collect(),
             scored: shape.existing_requests,
             needs: DeviceNeed::of(cluster, shape),
+            aligned: !shape.zones.is_empty(),
         }
+    }
+
+    /// Whether a pod gets devices of its node, or amounts of its zones, that are to be chosen.
+    #[inline]
+    pub(crate) fn is_chosen_for(&self) -> bool {
+        self.aligned || !self.needs.is_empty()
     }
 
     /// The usage of a row with so many more of these. Sums must not overflow.

@@ -144,11 +144,11 @@ impl Scratch {
         shape: u32,
     ) -> Option<Result<Option<Devices>, Overflow>> {
         let takes = &self.takes[shape as usize];
-        let devices = if takes.needs.is_empty() && table.prepared.shape.zones.is_empty() {
-            None
-        } else {
+        let devices = if takes.is_chosen_for() {
             let (pod, node) = (&table.prepared.shape, self.overlay.view(cluster, row));
             choose_devices(framework.device_choice(), cluster, pod, node, &takes.needs).ok()?
+        } else {
+            None
         };
         let fits = self.take(cluster, row, shape, devices.clone());
         Some(if fits { Ok(devices) } else { Err(Overflow(row, shape)) })

@@ -333,7 +333,7 @@ impl TableEngine<'_> {
             || cache.has_non_local
             || !table.prepared.is_plain()
             || table.prepared.reads_pods
-            || !takes.needs.is_empty()
+            || takes.is_chosen_for()
             || !cache.scratch.cannot_overflow(cluster, pods)
         {
             return false;
@@ -461,7 +461,7 @@ impl Engine for TableEngine<'_> {
         let index = indices[shape as usize];
         if cache.has_non_local
             || !cache.tables[index].prepared.counts
-            || !cache.scratch.takes[shape as usize].needs.is_empty()
+            || cache.scratch.takes[shape as usize].is_chosen_for()
             || !cache.scratch.cannot_overflow(cluster, self.gang.members())
         {
             return None;

@@ -262,7 +262,7 @@ proptest! {
             let before = serde_json::to_string(&cluster).unwrap();
             let request = || Request::new(&group).strategy(phalanx::Strategy::Kubernetes);
             let outcome = planner.place(&cluster, &framework, request()).unwrap();
-            let again = reference::place_gang(&cluster, &framework, request()).unwrap();
+            let again = reference::place_by_definition(&cluster, &framework, request()).unwrap();
             prop_assert_eq!(outcome.plan(), again.plan());
             let admits = |(zones, policy, of_pod): &(Zones, usize, bool)| {
                 define(zones, parts, POLICIES[*policy], scope(*of_pod)).is_some()

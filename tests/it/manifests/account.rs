@@ -143,11 +143,24 @@ fn waiting(manifests: &Manifests) -> Vec<&phalanx::Pod> {
 #[test]
 fn pods_of_refused_fields_are_left_alone_by_name() {
     let mut seen = 0;
-    for peer in peers() {
-        for document in documents(&peer.text) {
+    // The collection has few pods with refused fields.
+    let pod = |annotations: &str, limits: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p, annotations: {{{annotations}}}}}, \
+             spec: {{containers: [{{name: c, resources: {{limits: {{{limits}}}}}}}]}}}}"
+        )
+    };
+    let own = [
+        pod("", "hygon.com/dcumem: 100"),
+        pod("nvidia.com/use-gputype: A100", "nvidia.com/gpu: 1"),
+        pod("scheduling.koordinator.sh/resource-spec: '{}'", "cpu: 1"),
+    ];
+    let peers = peers().into_iter().map(|peer| (peer.path, peer.text));
+    for (path, text) in peers.chain(own.map(|text| ("own".to_owned(), text))) {
+        for document in documents(&text) {
             let reading = Reading::of(&document, Mode::AsWritten);
             let mut reader = Reader::new(Mode::AsWritten);
-            if reading.is_whole() || reader.take(&peer.path, document).is_err() {
+            if reading.is_whole() || reader.take(&path, document).is_err() {
                 continue;
             }
             // Groups without their pods, and workloads without their runtime, make no pods.
@@ -156,7 +169,7 @@ fn pods_of_refused_fields_are_left_alone_by_name() {
                 seen += 1;
                 for remark in &reading.refused {
                     let named = |gate: &String| gate.contains(&remark.path);
-                    assert!(pod.scheduling_gates.iter().any(named), "{}: {pod:?}", peer.path);
+                    assert!(pod.scheduling_gates.iter().any(named), "{path}: {pod:?}");
                 }
             }
         }
