@@ -599,7 +599,8 @@ mod tests {
         let block = Block::gathered(&cluster, &gathered, Some(&overlay));
         hold(block, &cluster, &takes, |at| i64::from(at % 2 == 0));
         assert!(block.is_small());
-        let huge = Takes { scored: [1 << 50, 0], ..Takes::default() };
+        let mut huge = Takes::default();
+        huge.scored = [1 << 50, 0];
         assert!(overlay.take(&cluster, Row::new(0), 0, &huge, None));
         assert!(!Block::gathered(&cluster, &gathered, Some(&overlay)).is_small());
     }

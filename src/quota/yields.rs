@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::books::Books;
-use super::claim::{Claim, HolderId, QuotaAssignment, Usage};
+use super::claim::{Claim, HolderId, QuotaAssignment, Sets, Usage};
 use super::dialect::{Dialect, Peer};
 use super::error::QuotaError;
 use super::kueue::trial::Trial;

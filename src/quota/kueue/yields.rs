@@ -9,10 +9,7 @@ use super::is_candidate;
 use super::trial::Trial;
 use crate::Time;
 use crate::quota::cells::NONE;
-use crate::quota::claim::{Claim, Usage};
-use crate::quota::kueue;
-use crate::quota::kueue::is_candidate;
-use crate::quota::kueue::trial::Trial;
+use crate::quota::claim::{Claim, Sets, Usage};
 use crate::quota::queue::{OWN_PREEMPTION, QueueKind, QueuePreemption, QueuePreemptionPolicy};
 use crate::quota::tree::FlavorResource;
 
