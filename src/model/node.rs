@@ -203,8 +203,8 @@ impl Node {
     /// Whether a cluster can take the node.
     ///
     /// # Errors
-    /// The name is empty, a quantity given to the builder was malformed, an amount is negative, a
-    /// set of devices names one that is not there or names one twice, or zones are more than
+    /// The name is empty, a quantity given to the builder was malformed, or an amount is negative.
+    /// A set of devices names one that is not there or names one twice. Zones are more than
     /// [`NodeZones::MOST`] or not in order of number.
     pub fn check(&self) -> Result<(), ModelError> {
         let object = || format!("node {}", self.name);

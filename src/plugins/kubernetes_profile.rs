@@ -18,7 +18,7 @@ use crate::model::{CPU, MEMORY};
 ///
 /// Filters, in order: `NodeUnschedulable`, `NodeName`, `TaintToleration`, `NodeAffinity`,
 /// `NodePorts`, `NodeResourcesFit`, `VolumeRestrictions`, `NodeVolumeLimits`, `VolumeBinding`,
-/// `VolumeZone`, `PodTopologySpread`, `InterPodAffinity`; then [`DeviceFit`] for pods with device
+/// `VolumeZone`, `PodTopologySpread`, `InterPodAffinity`. Then come [`DeviceFit`] for pods with device
 /// requests, and [`ZoneFit`] for pods that nodes with NUMA zones align. Scores, with weights:
 /// `TaintToleration` 3, `NodeAffinity` 2, `NodeResourcesFit` 1, `PodTopologySpread` 2,
 /// `InterPodAffinity` 2, `NodeResourcesBalancedAllocation` 1, `ImageLocality` 1. Domain scores:

@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 use crate::model::IslandRule;
 use crate::state::{DeviceNeed, DeviceTerm, NodeDevices};
 
-/// How often ways may be combined anew before requests that compete for devices, and are each
-/// confined to one group, count as impossible; and how many ways a request has, at most.
+/// How often ways may be combined anew before requests count as impossible that compete for devices
+/// and are each confined to one group. Also how many ways a request has, at most.
 const COMBINATIONS: usize = 4_096;
 
 /// Indexes of devices; few enough for no allocation as a rule.

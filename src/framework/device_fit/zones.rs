@@ -184,8 +184,8 @@ fn merged(taken: &Taken<'_>, wants: &[Want<'_>], policy: ZonePolicy) -> Option<(
     }
 }
 
-/// The best merger that is not preferred: as wide as the widest of the narrowest hints of resources, or
-/// less, as little as may be; else as narrow as may be.
+/// The best merger that is not preferred. It is as wide as the widest of the narrowest hints of
+/// resources, or less, as little as may be; else as narrow as may be.
 fn widest(taken: &Taken<'_>, wants: &[Want<'_>], all: Mask) -> Mask {
     let mut mergers = vec![false; all as usize + 1];
     mergers[all as usize] = true;

@@ -113,8 +113,9 @@ impl PlainCards {
         Ok(())
     }
 
-    /// The GPUs as cards, and the cards that each pod that runs holds, request by request: groups
-    /// have the first cards of their node, in order of name; pods with whole GPUs those after them.
+    /// The GPUs as cards, and the cards that each running pod holds, request by request. Groups
+    /// have the first cards of their node, in order of name; pods with whole GPUs have those after
+    /// them.
     pub(super) fn settle<'a>(
         &self,
         pods: impl Iterator<Item = (&'a Pod, &'a [Ask])> + Clone,

@@ -136,8 +136,8 @@ pub(in crate::kubernetes) fn named(
     policy.ok_or_else(|| field.invalid("names no policy of NUMA topology"))
 }
 
-/// Resources that kubelet aligns, by container in the order in which they start: whole CPUs,
-/// memory and huge pages of a pod that is guaranteed; of any other pod, devices alone.
+/// Resources that kubelet aligns, by container in the order in which they start. For a guaranteed
+/// pod they are whole CPUs, memory and huge pages; for any other pod, devices alone.
 pub(in crate::kubernetes) fn parts(spec: &Field<'_>) -> Fault<Vec<ZonePart>> {
     let mut containers: Vec<(Quantities, bool)> = Vec::new();
     let mut guaranteed = true;

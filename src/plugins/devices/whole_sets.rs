@@ -9,9 +9,9 @@ use crate::framework::{
 use crate::model::PodShape;
 use crate::state::{DeviceNeed, NodeView};
 
-/// Likes nodes on which a pod breaks little of the partition table: 100 less the weight of the sets
-/// that it takes a device of and that were whole, in hundredths of the weight of all sets
-/// ([`NodeDevices::whole_after`](crate::state::NodeDevices::whole_after)).
+/// Likes nodes on which a pod breaks little of the partition table. The score is 100 less the
+/// weight of the sets that it takes a device of and that were whole. The weight is in hundredths of
+/// the weight of all sets ([`NodeDevices::whole_after`](crate::state::NodeDevices::whole_after)).
 ///
 /// The devices are those that [`TightestFit`](crate::framework::TightestFit) would choose. A node
 /// without a table gets 100; a pod without device requests gets 0 everywhere.

@@ -11,9 +11,9 @@ use crate::state::NodeView;
 /// Likes nodes that align the resources of a pod in few zones, and among them those whose zones are
 /// full, so that whole zones stay free.
 ///
-/// With `w` of `n` zones in the widest hint: 50 if all hints are preferred, then up to 30 by how few
-/// `w` is, then up to 20 by how full the zones that it takes from would be. Nodes that do not align
-/// get 0, and so do all nodes for a pod that asks for nothing.
+/// With `w` of `n` zones in the widest hint, the score is 50 if all hints are preferred. Up to 30
+/// are added by how few `w` is, and up to 20 by how full the zones that it takes from would be.
+/// Nodes that do not align get 0, and so do all nodes for a pod that asks for nothing.
 ///
 /// ```
 /// use phalanx::Framework;
