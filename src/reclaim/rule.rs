@@ -56,8 +56,9 @@ impl Yielding for Quota<'_> {
         self.holders.binary_search(&holder).ok().and_then(|at| u32::try_from(at).ok())
     }
 
+    /// Every numbered holder may yield alone.
     fn may_begin(&self, holders: &[u32]) -> bool {
-        self.yields.may_begin(&self.ids(holders))
+        holders.len() == 1 || self.yields.may_begin(&self.ids(holders))
     }
 
     fn may_yield(&self, holders: &[u32]) -> bool {
