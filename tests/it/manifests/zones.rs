@@ -45,7 +45,11 @@ zones:
 fn pod(annotations: &str, containers: &[(&str, u32)]) -> String {
     let container = |(at, (cpu, gpus)): (usize, &(&str, u32))| {
         let gpus = if *gpus > 0 { format!(", example.com/gpu: {gpus}") } else { String::new() };
-        format!("{{name: c{at}, resources: {{limits: {{cpu: \"{cpu}\", memory: 1Gi{gpus}}}}}}}")
+        // Memory is aligned, too: as many zones as CPUs need.
+        let memory = if *cpu == "10" { "20Gi" } else { "1Gi" };
+        format!(
+            "{{name: c{at}, resources: {{limits: {{cpu: \"{cpu}\", memory: {memory}{gpus}}}}}}}"
+        )
     };
     let containers: Vec<String> = containers.iter().enumerate().map(container).collect();
     format!(
