@@ -304,7 +304,7 @@ fn demand(field: &Field<'_>) -> Fault<DeviceDemand> {
     let amount = match &*field.text_of("allocationMode")? {
         "ExactCount" => DeviceAmount::Count(u64::try_from(count).unwrap_or(0)),
         "All" => DeviceAmount::All,
-        // What a person leaves out, the API server fills in.
+        // The API server fills in the mode that a person leaves out.
         "" if field.strict() => DeviceAmount::Count(u64::try_from(count.max(1)).unwrap_or(1)),
         _ => DeviceAmount::Unknown,
     };

@@ -48,7 +48,7 @@ impl Store {
         if self.cards.of_node(&node.name).is_some() {
             self.cards.settle(core::slice::from_mut(&mut node));
             if self.blind.values().any(|on| *on == node.name) {
-                // Which of them are taken is not known.
+                // It is not known how many of them are taken.
                 node.devices.clear();
             }
         }
