@@ -302,7 +302,7 @@ metadata: {name: a, labels: {queue: q}}
 spec:
   nodeSelector: {disk: ssd}
   schedulerName: other
-  resourceClaims: [{name: gpu}]
+  runtimeClassName: gvisor
   containers: [{name: c, env: [{name: A, value: b}]}]
 ---
 apiVersion: v1
@@ -322,7 +322,7 @@ spec:
         json!({
             "doc": 1, "kind": "Pod", "name": "a",
             "honoured": ["/metadata/labels/queue", "/spec/nodeSelector/disk"],
-            "refused": ["/spec/resourceClaims"],
+            "refused": ["/spec/runtimeClassName"],
             "ignored": [{
                 "path": "/spec/schedulerName", "why": "the embedder says whose pods it places",
             }],

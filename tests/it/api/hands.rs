@@ -212,6 +212,7 @@ fn every_option_of_a_scheduler_has_a_method() {
         .max_in_unschedulable(second)
         .permit_timeout(second)
         .bind_timeout(second)
+        .prepare_within(second)
         .stale_after(second)
         .head_of_line(HeadOfLine::StrictFifo)
         .queue("batch", HeadOfLine::BestEffort)
