@@ -50,10 +50,8 @@ pub(super) fn pools<'a>(book: &'a ClaimBook, node: NodeView<'_>) -> Vec<Pool<'a>
             slices.extend(counted(&pool_key(driver, name)).iter().map(|slice| &**slice));
         }
         for key in &published.incomplete {
-            if !found.contains_key(&(&*key.0, &*key.1)) {
-                let slices = counted(key).iter().map(|slice| &**slice).collect();
-                found.insert((&*key.0, &*key.1), slices);
-            }
+            let of_key = || counted(key).iter().map(|slice| &**slice).collect();
+            found.entry((&*key.0, &*key.1)).or_insert_with(of_key);
         }
     }
     let (mut pools, mut last) = (Vec::new(), Vec::new());

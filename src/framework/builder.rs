@@ -273,8 +273,9 @@ impl Framework {
     }
 
     /// The names of the filters, in order.
+    #[allow(clippy::redundant_closure_for_method_calls, reason = "a method of a trait object")]
     pub fn filter_names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.parts.filters.iter().map(|filter| filter.name())
+        self.parts.filters.iter().map(|own| own.name())
     }
 
     /// Weights and names of the scores, in order.
@@ -283,6 +284,7 @@ impl Framework {
     }
 
     /// The names of the permits, in order.
+    #[allow(clippy::redundant_closure_for_method_calls, reason = "a method of a trait object")]
     pub fn permit_names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.parts.permits.iter().map(|permit| permit.name())
     }

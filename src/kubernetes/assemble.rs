@@ -136,13 +136,12 @@ fn align(objects: &mut Objects) {
         let shape = record.pod.shape().clone();
         let key = (Arc::as_ptr(&shape) as usize, core::mem::take(&mut record.parts));
         let cards = &objects.cards;
-        let aligned = match done.get(&key) {
-            Some(aligned) => aligned.clone(),
-            None => {
-                let aligned = cards.aligned(&shape, &key.1).map(Arc::new);
-                done.insert(key, aligned.clone());
-                aligned
-            }
+        let aligned = if let Some(aligned) = done.get(&key) {
+            aligned.clone()
+        } else {
+            let aligned = cards.aligned(&shape, &key.1).map(Arc::new);
+            done.insert(key, aligned.clone());
+            aligned
         };
         replaced.push(shape);
         if let Some(shape) = aligned {

@@ -136,9 +136,8 @@ mod tests {
                 })
                 .collect();
             let total = (next() % 40) as i64;
-            let all: [fn(i64, &[Part<'_>]) -> Vec<i64>; 2] = [largest_remainder, water_filling];
-            for (number, divide) in all.into_iter().enumerate() {
-                let shares = divide(total, &parts);
+            let all = [largest_remainder(total, &parts), water_filling(total, &parts)];
+            for (number, shares) in all.into_iter().enumerate() {
                 let floors: i64 = parts.iter().map(Part::granted).sum();
                 let sum: i64 = shares.iter().sum();
                 assert!(sum <= total.max(floors), "{parts:?} {shares:?}");

@@ -35,6 +35,7 @@ pub struct Binding {
 
 /// A change of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum NodeChange {
     /// The node fails, and with it every job that has a pod on it: those begin anew.
     Down(String),

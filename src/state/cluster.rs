@@ -102,6 +102,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The node is unsound, or there is one of its name.
+    #[allow(clippy::needless_pass_by_value, reason = "a node is given, as a pod is")]
     pub fn add_node(&mut self, node: Node) -> Result<NodeId, StateError> {
         Ok(self.add_node_with(&node)?.0)
     }

@@ -372,6 +372,7 @@ pub struct DeviceNeed {
     island: IslandRule,
     numa: IslandRule,
     /// The profile asked for; `Some(None)` is one that no node has had.
+    #[allow(clippy::option_option, reason = "no profile is asked for, or one that is not known")]
     profile: Option<Option<DeviceTerm>>,
     best_set: bool,
     beside: Option<Beside>,

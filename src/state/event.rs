@@ -155,7 +155,7 @@ impl Cluster {
             Event::StorageChanged { object, version } => self.storage_changed(object, version),
             Event::StorageRemoved { key, version } => Ok(self.storage_removed(&key, version)),
             Event::ClaimsChanged { object, version } => self.claims_changed(object, version),
-            Event::ClaimsRemoved { key, version } => Ok(self.claims_removed(key, version)),
+            Event::ClaimsRemoved { key, version } => Ok(self.claims_removed(&key, version)),
             Event::PodDeleted { namespace, name, version } => {
                 Ok(self.pod_deleted(namespace, name, version))
             }
@@ -265,11 +265,11 @@ impl Cluster {
         Ok(Applied::Changed)
     }
 
-    fn claims_removed(&mut self, key: ClaimKey, version: u64) -> Applied {
-        let known = self.claims().version(&key);
+    fn claims_removed(&mut self, key: &ClaimKey, version: u64) -> Applied {
+        let known = self.claims().version(key);
         let deleted = Deleted::Claims(key.clone());
         self.deletion(&deleted, version, known.unwrap_or(0), known.is_some(), |cluster| {
-            cluster.remove_claim_object(&key);
+            cluster.remove_claim_object(key);
         })
     }
 

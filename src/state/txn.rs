@@ -220,6 +220,7 @@ impl Txn {
     ///
     /// # Errors
     /// The node is unsound, or there is one of its name.
+    #[allow(clippy::needless_pass_by_value, reason = "a node is given, as a pod is")]
     pub fn add_node(&mut self, node: Node) -> Result<NodeId, StateError> {
         let (id, slices) = self.cluster.add_node_with(&node)?;
         self.record(Undo::Added(Row::from(id.row)));

@@ -196,7 +196,9 @@ fn widest(taken: &Taken<'_>, wants: &[Want<'_>], all: Mask) -> Mask {
         target = target.max(narrowest);
         let mut next = vec![false; all as usize + 1];
         for merger in (0..=all).filter(|merger| mergers[*merger as usize]) {
-            hints.iter().for_each(|hint| next[(merger & hint) as usize] = true);
+            for hint in &hints {
+                next[(merger & hint) as usize] = true;
+            }
         }
         mergers = next;
     }

@@ -86,7 +86,8 @@ impl Trial<'_> {
             .collect();
         let ready = self.ready(self.cluster);
         if !ready.is_prepared()
-            || !(self.question.pod.devices.is_empty() && self.question.pod.zones.is_empty())
+            || !self.question.pod.devices.is_empty()
+            || !self.question.pod.zones.is_empty()
         {
             return Ok(());
         }

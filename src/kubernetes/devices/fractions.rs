@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::asks::{Ask, Memory};
 use super::supply::{DeviceCard, DeviceDialect, NodeCards, WHOLE};
+use crate::base::Quantity;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::metadata;
 use crate::model::{Labels, Pod};
@@ -29,7 +30,7 @@ pub(super) fn ask(annotations: &Field<'_>, spec: &Field<'_>, whole: bool) -> Fau
     let (field, asked) = match (&fraction, &memory) {
         (None, None) => return Ok(None),
         (Some(field), None) => {
-            let nanos = field.quantity().ok().map(|part| part.nanos());
+            let nanos = field.quantity().ok().map(Quantity::nanos);
             let inside = nanos.filter(|nanos| (1..1_000_000_000).contains(nanos));
             let part = inside.map(|nanos| Memory::Part((nanos as i64 + 999) / 1_000));
             (field, part.ok_or("is no number between 0 and 1"))
@@ -150,7 +151,7 @@ impl PlainCards {
             let lists = asks.iter().map(|ask| -> Option<Vec<u32>> {
                 if ask.is_fraction() {
                     let place = |group: &str| own?.iter().position(|own| *own == group);
-                    let places = groups_of(pod).into_iter().map(|group| place(group));
+                    let places = groups_of(pod).into_iter().map(place);
                     return places.map(|at| at.map(|at| at as u32)).collect();
                 }
                 let first = *next;

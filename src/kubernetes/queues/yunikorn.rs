@@ -110,7 +110,7 @@ impl Reader<'_> {
                 }
                 ("priority.policy", value) => rules.priority.fence = value == "fence",
                 ("preemption.policy", "fence") => {
-                    rules.preemption = YuniKornPreemptionPolicy::Fence
+                    rules.preemption = YuniKornPreemptionPolicy::Fence;
                 }
                 ("preemption.policy", "disabled") => {
                     rules.preemption = YuniKornPreemptionPolicy::Disabled;

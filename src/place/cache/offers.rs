@@ -195,7 +195,7 @@ fn search<'d>(
 ) -> Option<Devices> {
     let mut held = held.peekable();
     let more = held.peek().is_some().then(|| {
-        let allocations = held.flat_map(|devices| devices.claims());
+        let allocations = held.flat_map(Devices::claims);
         let allocations =
             allocations.map(|own: &ClaimAllocation| -> &Allocation { &own.allocation });
         cluster.claims().with_more(allocations)

@@ -213,7 +213,9 @@ pub(super) fn lacks(
             ClaimVerdict::Fault(reason) => *survey.faults.entry(reason).or_default() += 1,
             ClaimVerdict::Lacking => {
                 let supplies = claims.supplies(cluster, node).unwrap_or_default();
-                supplies.into_iter().for_each(|own| survey.note(own, node.name()));
+                for own in supplies {
+                    survey.note(own, node.name());
+                }
             }
         }
     }
@@ -229,7 +231,7 @@ fn more_pods(
 ) -> usize {
     let mut held: Vec<Devices> = Vec::new();
     while held.len() < pods {
-        let allocations = held.iter().flat_map(|own| own.claims()).map(|own| &*own.allocation);
+        let allocations = held.iter().flat_map(Devices::claims).map(|own| &*own.allocation);
         let more = cluster.claims().with_more(allocations);
         let how = How { more: Some(&more), ..How::default() };
         let mut found = None;

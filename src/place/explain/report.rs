@@ -80,6 +80,7 @@ pub struct DomainReport {
 /// A change after which a group is placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(clippy::large_enum_variant, reason = "an explanation has a few")]
 pub enum Remedy {
     /// Ask for a coarser level, or for none.
     LevelUp {

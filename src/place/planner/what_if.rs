@@ -121,7 +121,7 @@ mod tests {
     fn a_fault_is_handed_on_and_the_copy_stays_sound() {
         let cluster = cluster(1);
         let mut session = Session::default();
-        let fault = session.ask(&cluster, |_, txn| txn.cordon("missing").map(|_| ()));
+        let fault = session.ask(&cluster, |_, txn| txn.cordon("missing").map(drop));
         assert!(matches!(fault, Err(StateError::UnknownNode(_))));
         assert!(fits(&mut session, &cluster, 8));
     }

@@ -26,6 +26,7 @@ const FILTER: &str = "DynamicResources";
 
 /// The layout of a group of pods, some of which have claims of their own. `None` if it has to be
 /// found another way; `Some(None)` if too few pods fit.
+#[allow(clippy::option_option, reason = "no answer, and the answer that there is no layout")]
 pub(super) fn attempt(task: Task<'_>, workspace: &mut Workspace) -> Option<Option<Layout>> {
     let Task { cluster, framework, gang, request } = task;
     let group = gang.group();
@@ -35,10 +36,10 @@ pub(super) fn attempt(task: Task<'_>, workspace: &mut Workspace) -> Option<Optio
         && request.within.is_none();
     let bare = gang.bare().filter(|_| is_plain)?;
     let reads_claims = |shape: &Arc<PodShape>| {
-        let filters = framework.filters().iter().filter(|own| own.name() != FILTER);
-        let scores = framework.scores().iter().filter(|(_, own)| own.name() != FILTER);
-        filters.map(|own| own.declare(shape).reads_claims).any(|reads| reads)
-            || scores.map(|(_, own)| own.declare(shape).reads_claims).any(|reads| reads)
+        let mut filters = framework.filters().iter().filter(|own| own.name() != FILTER);
+        let mut scores = framework.scores().iter().filter(|(_, own)| own.name() != FILTER);
+        filters.any(|own| own.declare(shape).reads_claims)
+            || scores.any(|(_, own)| own.declare(shape).reads_claims)
     };
     if !framework.filters().iter().any(|own| own.name() == FILTER)
         || bare.shapes.iter().any(reads_claims)

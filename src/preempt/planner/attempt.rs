@@ -65,6 +65,9 @@ enum Stop {
 
 type Step<T> = Result<T, Stop>;
 
+/// The work lost with each unit; `None` for units that may not go.
+type WorkLost = Vec<Option<u64>>;
+
 impl From<Preemption> for Stop {
     fn from(answer: Preemption) -> Stop {
         Stop::Answer(Box::new(answer))
@@ -194,7 +197,7 @@ impl<'a> Attempt<'a> {
 
     /// Moves that make room. Else the work lost with each unit that may move, and moves that break
     /// budgets, with the number broken: victims may break fewer.
-    fn moves(&mut self, scene: &Scene<'_>) -> Step<(Vec<Option<u64>>, Option<(u64, Preemption)>)> {
+    fn moves(&mut self, scene: &Scene<'_>) -> Step<(WorkLost, Option<(u64, Preemption)>)> {
         let Some(settings) = self.consolidation() else { return Ok((Vec::new(), None)) };
         let (units, budget) = (scene.units, self.ask.budget);
         let asked = (self.ask, settings);

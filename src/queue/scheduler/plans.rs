@@ -117,9 +117,10 @@ impl Scheduler {
             self.set_phase(id, Phase::Binding(ticket));
             self.emit(
                 id,
-                match prepares {
-                    true => GroupChange::Preparing { pods, until },
-                    false => GroupChange::Binding { pods },
+                if prepares {
+                    GroupChange::Preparing { pods, until }
+                } else {
+                    GroupChange::Binding { pods }
                 },
             );
         }

@@ -25,7 +25,7 @@ pub(in crate::quota) struct Guarantees<'t> {
     created: Time,
     policy: QueuePreemption,
     fair: bool,
-    keeps_guarantees: bool,
+    leaves_promised: bool,
     initial_share: bool,
     /// Whether the claim stays within its queue's own quota.
     within: bool,
@@ -120,7 +120,7 @@ impl<'t> Guarantees<'t> {
             created: claim.created,
             policy: if own_rules { OWN_PREEMPTION } else { slot.spec.preemption },
             fair: books.fair,
-            keeps_guarantees: own_rules,
+            leaves_promised: own_rules,
             initial_share: initial_share && !own_rules,
             within,
             path,
@@ -206,7 +206,7 @@ impl<'t> Guarantees<'t> {
                 };
                 self.is_beyond(trial, leaf, |trial, at| trial.share(at).borrowing)
                     && !trial.is_within(leaf, &self.pairs)
-                    && (self.within || (keeps || !self.keeps_guarantees) && enough)
+                    && (self.within || (keeps || !self.leaves_promised) && enough)
             }
         };
         trial.remove(holder);

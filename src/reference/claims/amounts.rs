@@ -52,7 +52,6 @@ fn amount(capacity: &DeviceCapacity, asked: Option<Quantity>) -> Option<Quantity
 /// The next amount that a rule knows, from one on.
 fn raised(rule: &PolicyRule, asked: Quantity) -> Quantity {
     match rule {
-        PolicyRule::Any => asked,
         PolicyRule::Values(values) => {
             let next = values.iter().find(|value| **value >= asked);
             next.copied().unwrap_or(asked)
@@ -69,6 +68,6 @@ fn raised(rule: &PolicyRule, asked: Quantity) -> Quantity {
             amount += (asked - amount + step - 1).div_euclid(step) * step;
             Quantity::from(i64::try_from(amount).unwrap_or(i64::MAX))
         }
-        PolicyRule::Range { .. } => asked,
+        PolicyRule::Any | PolicyRule::Range { .. } => asked,
     }
 }

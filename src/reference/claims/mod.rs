@@ -10,7 +10,7 @@ mod served;
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -188,7 +188,7 @@ impl<'a> Check<'a> {
             }
             let class = class_of(&request.resource);
             let class = class.ok_or_else(|| format!("nobody serves {}", request.resource))?;
-            let demand = DeviceDemand::of(class.name.to_string(), request.count);
+            let demand = DeviceDemand::of(String::from(&*class.name), request.count);
             spec = spec.request(request.name.clone(), demand);
         }
         Ok(spec)

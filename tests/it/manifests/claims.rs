@@ -274,7 +274,7 @@ status: {{{status}}}
 apiVersion: scheduling.k8s.io/v1alpha2
 kind: PodGroup
 metadata: {{name: g, uid: gu}}
-spec: {{schedulingPolicy: {{basic: {{}}}}}}
+spec: {{schedulingPolicy: {{basic: {{}}}}, resourceClaims: [{{name: gpus, resourceClaimTemplateName: gpus}}]}}
 "
         );
         let manifests = stored(&text).unwrap();
