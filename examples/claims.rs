@@ -29,9 +29,9 @@ fn claims() -> Result<String, Box<dyn Error>> {
     let mut planner = Planner::new();
     let mut out = String::from("Three gangs come, one after another.\n\n");
     let gangs = [
-        gang("island", 2, claim(4).same(format!("{DRIVER}/island"))),
-        gang("pair", 3, claim(2).same(format!("{DRIVER}/root"))),
-        gang("single", 4, claim(1)),
+        gang("island", 2, &claim(4).same(format!("{DRIVER}/island"))),
+        gang("pair", 3, &claim(2).same(format!("{DRIVER}/root"))),
+        gang("single", 4, &claim(1)),
     ];
     for gang in &gangs {
         match planner.place(&cluster, &framework, Request::from(gang))? {
@@ -44,7 +44,7 @@ fn claims() -> Result<String, Box<dyn Error>> {
     }
     write!(out, "\n{}", draw(&cluster))?;
 
-    let late = gang("late", 2, claim(4).same(format!("{DRIVER}/island")));
+    let late = gang("late", 2, &claim(4).same(format!("{DRIVER}/island")));
     let why = explain(&cluster, &framework, &late, None)?;
     writeln!(
         out,
@@ -56,7 +56,7 @@ fn claims() -> Result<String, Box<dyn Error>> {
     for remedy in &why.remedies {
         writeln!(out, "  to place it: {remedy}")?;
     }
-    let smaller = gang("late", 2, claim(2));
+    let smaller = gang("late", 2, &claim(2));
     if let Outcome::Placed(plan) = planner.place(&cluster, &framework, Request::from(&smaller))? {
         writeln!(out, "\nWith two devices each, wherever they are:\n\n{}", placed(&plan))?;
         cluster.commit(&framework, &plan)?;
@@ -85,7 +85,7 @@ fn claim(devices: u64) -> ClaimSpec {
 }
 
 /// A gang whose pods have a claim each.
-fn gang(name: &str, members: u32, claim: ClaimSpec) -> PodGroup {
+fn gang(name: &str, members: u32, claim: &ClaimSpec) -> PodGroup {
     let pod = |number: u32| {
         let pod = Pod::new().name(format!("{name}-{number}")).request("cpu", 4);
         pod.own_claim("gpus", claim.clone())

@@ -1,7 +1,7 @@
 //! The claims of pods, once everything is read: templates become claims, and what is left out
 //! leaves alone who needs it.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -11,55 +11,8 @@ use super::claims::{ClaimObjects, TemplateUse};
 use super::groups::GroupObject;
 use super::membership::Family;
 use super::pod::PodRecord;
-use crate::model::{
-    ClaimSource, ClaimSpec, PodClaim, PodShape, PodVolume, ResourceClaim, VolumeClaim,
-};
-use crate::state::{StorageKey, StorageKind, StorageObject};
-
-/// Storage of an input: objects, those left out, and the class of claims that name none.
-#[derive(Debug, Default)]
-pub(super) struct StorageRecords {
-    /// The last one of a name counts, where more than one is stored.
-    pub(super) objects: BTreeMap<StorageKey, StorageObject>,
-    /// Objects of which a field is not in force, with the reason.
-    pub(super) refused: BTreeMap<StorageKey, String>,
-    /// Claims that leave their class to the default one.
-    pub(super) classless: BTreeSet<StorageKey>,
-    pub(super) default_class: Option<String>,
-}
-
-impl StorageRecords {
-    /// Gives claims without a class the default one, as the API server does.
-    fn fill_in(&mut self) {
-        let Some(class) = &self.default_class else { return };
-        for key in &self.classless {
-            if let Some(StorageObject::Claim(claim)) = self.objects.get_mut(key) {
-                claim.class.clone_from(class);
-            }
-        }
-    }
-
-    /// Adds the claim of a pod's own volume, unless there is one of its name.
-    fn add(&mut self, mut claim: VolumeClaim, is_classless: bool) {
-        if let (true, Some(class)) = (is_classless, &self.default_class) {
-            claim.class.clone_from(class);
-        }
-        let object = StorageObject::Claim(claim);
-        self.objects.entry(object.key()).or_insert(object);
-    }
-
-    /// Why a claim is not in force, or its class, or its volume, if so.
-    fn fault(&self, namespace: &str, claim: &str) -> Option<&str> {
-        let key = StorageKey::claim(namespace, claim);
-        if let Some(reason) = self.refused.get(&key) {
-            return Some(reason);
-        }
-        let Some(StorageObject::Claim(claim)) = self.objects.get(&key) else { return None };
-        let named = [(StorageKind::Class, &claim.class), (StorageKind::Volume, &claim.volume)];
-        let named = named.into_iter().map(|(kind, name)| StorageKey::new(kind, name.as_str()));
-        named.filter_map(|key| self.refused.get(&key)).map(String::as_str).next()
-    }
-}
+use super::storage::StorageRecords;
+use crate::model::{ClaimSource, ClaimSpec, PodClaim, PodShape, PodVolume, ResourceClaim};
 
 /// Key of a question: the claims of one shape of pods, by the address of the shape.
 type Question = (usize, Vec<TemplateUse>, Option<usize>);

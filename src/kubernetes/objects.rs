@@ -8,7 +8,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::account;
-use super::claimed::StorageRecords;
 use super::claims::{ClaimObjects, ClaimSort};
 use super::devices::Cards;
 use super::field::{Fault, Field};
@@ -19,7 +18,9 @@ use super::mode::Mode;
 use super::owners::Owners;
 use super::pod::{Fate, PodRecord};
 use super::priority::Classes;
-use super::storage::{is_classless, is_default_class, is_namespaced, storage_kind, storage_object};
+use super::storage::{
+    StorageRecords, is_classless, is_default_class, is_namespaced, storage_kind, storage_object,
+};
 use super::stream::Kind;
 use super::topologies::Topologies;
 use super::value::{Value, text};

@@ -1,6 +1,7 @@
 //! Storage: claims, volumes, classes, drivers, pools and attach limits from their manifests, and
 //! the volumes of pods.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -14,7 +15,7 @@ use crate::model::{
     PodVolume, Problem, Requirement, StorageCapacity, StorageClass, StorageDriver, Volume,
     VolumeAttachment, VolumeClaim, VolumeMode,
 };
-use crate::state::{StorageKind, StorageObject};
+use crate::state::{StorageKey, StorageKind, StorageObject};
 
 /// The annotation by which claims and volumes named their class before they had a field for it.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -387,4 +388,49 @@ fn pod_volume(volume: &Field<'_>, own: Option<Own<'_>>) -> Fault<Option<PodVolum
         return Ok(None);
     };
     Ok(Some(PodVolume::Disk(found)))
+}
+
+/// Storage of an input: objects, those left out, and the class of claims that name none.
+#[derive(Debug, Default)]
+pub(super) struct StorageRecords {
+    /// The last one of a name counts, where more than one is stored.
+    pub(super) objects: BTreeMap<StorageKey, StorageObject>,
+    /// Objects of which a field is not in force, with the reason.
+    pub(super) refused: BTreeMap<StorageKey, String>,
+    /// Claims that leave their class to the default one.
+    pub(super) classless: BTreeSet<StorageKey>,
+    pub(super) default_class: Option<String>,
+}
+
+impl StorageRecords {
+    /// Gives claims without a class the default one, as the API server does.
+    pub(super) fn fill_in(&mut self) {
+        let Some(class) = &self.default_class else { return };
+        for key in &self.classless {
+            if let Some(StorageObject::Claim(claim)) = self.objects.get_mut(key) {
+                claim.class.clone_from(class);
+            }
+        }
+    }
+
+    /// Adds the claim of a pod's own volume, unless there is one of its name.
+    pub(super) fn add(&mut self, mut claim: VolumeClaim, is_classless: bool) {
+        if let (true, Some(class)) = (is_classless, &self.default_class) {
+            claim.class.clone_from(class);
+        }
+        let object = StorageObject::Claim(claim);
+        self.objects.entry(object.key()).or_insert(object);
+    }
+
+    /// Why a claim is not in force, or its class, or its volume, if so.
+    pub(super) fn fault(&self, namespace: &str, claim: &str) -> Option<&str> {
+        let key = StorageKey::claim(namespace, claim);
+        if let Some(reason) = self.refused.get(&key) {
+            return Some(reason);
+        }
+        let Some(StorageObject::Claim(claim)) = self.objects.get(&key) else { return None };
+        let named = [(StorageKind::Class, &claim.class), (StorageKind::Volume, &claim.volume)];
+        let named = named.into_iter().map(|(kind, name)| StorageKey::new(kind, name.as_str()));
+        named.filter_map(|key| self.refused.get(&key)).map(String::as_str).next()
+    }
 }

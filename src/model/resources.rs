@@ -120,7 +120,9 @@ impl<S: AsRef<str>, const N: usize> From<[(S, i64); N]> for Amounts {
 
 /// The types that become a quantity; no other crate adds one.
 mod sealed {
-    use super::{Quantity, String};
+    use alloc::string::String;
+
+    use super::Quantity;
 
     pub trait Sealed {}
     impl Sealed for Quantity {}

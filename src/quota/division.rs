@@ -105,6 +105,8 @@ fn left(total: i64, shares: &[i64]) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    type Divide = fn(i64, &[Part<'_>]) -> Vec<i64>;
     use crate::base::numbers::numbers;
 
     fn part(name: &str, wants: i64, weight: u64) -> Part<'_> {
@@ -136,8 +138,9 @@ mod tests {
                 })
                 .collect();
             let total = (next() % 40) as i64;
-            let all = [largest_remainder(total, &parts), water_filling(total, &parts)];
-            for (number, shares) in all.into_iter().enumerate() {
+            let all: [Divide; 2] = [largest_remainder, water_filling];
+            for (number, divide) in all.into_iter().enumerate() {
+                let shares = divide(total, &parts);
                 let floors: i64 = parts.iter().map(Part::granted).sum();
                 let sum: i64 = shares.iter().sum();
                 assert!(sum <= total.max(floors), "{parts:?} {shares:?}");

@@ -108,8 +108,8 @@ pub struct WalkLimit {
 /// returns for an event of a pod, and 49 returns for a decision, over the driver's own methods.
 #[rustfmt::skip]
 pub const WALKS: &[WalkLimit] = &[
-    WalkLimit { of: "Scheduler", folder: "queue/", method: "handle_pod",    rooms: Some(29), returns: Some(208) },
-    WalkLimit { of: "Scheduler", folder: "queue/", method: "poll_decision", rooms: None,     returns: Some(560) },
+    WalkLimit { of: "Scheduler", folder: "queue/", method: "handle_pod",    rooms: Some(29), returns: Some(216) },
+    WalkLimit { of: "Scheduler", folder: "queue/", method: "poll_decision", rooms: None,     returns: Some(564) },
 ];
 
 /// Ceilings of a folder of `src`: its boxes, circles of boxes, and the boxes in these circles.
@@ -128,12 +128,12 @@ pub const FOLDERS: &[Folder] = &[
     Folder { name: "base",       boxes: 15, circles: 0, in_circles: 0 },
     Folder { name: "claims",     boxes: 13, circles: 0, in_circles: 0 },
     Folder { name: "framework",  boxes: 15, circles: 0, in_circles: 0 },
-    Folder { name: "kubernetes", boxes: 34, circles: 1, in_circles: 8 },
+    Folder { name: "kubernetes", boxes: 35, circles: 1, in_circles: 8 },
     Folder { name: "model",      boxes: 18, circles: 0, in_circles: 0 },
     Folder { name: "place",      boxes: 17, circles: 0, in_circles: 0 },
     Folder { name: "plugins",    boxes: 26, circles: 0, in_circles: 0 },
     Folder { name: "preempt",    boxes: 23, circles: 1, in_circles: 3 },
-    Folder { name: "quota",      boxes: 26, circles: 1, in_circles: 9 },
+    Folder { name: "quota",      boxes: 23, circles: 1, in_circles: 8 },
     Folder { name: "reclaim",    boxes: 2,  circles: 0, in_circles: 0 },
     Folder { name: "reference",  boxes: 8, circles: 0, in_circles: 0 },
     Folder { name: "simulate",   boxes: 9,  circles: 0, in_circles: 0 },
@@ -154,7 +154,7 @@ pub struct Spread {
 pub const SPREADS: &[Spread] = &[
     Spread { name: "base::quantity::Quantity",                    files: 2,  folders: 2 },
     Spread { name: "framework::builder::Framework",               files: 2,  folders: 2 },
-    Spread { name: "kubernetes::watch::store::Store",             files: 5,  folders: 1 },
+    Spread { name: "kubernetes::watch::store::Store",             files: 7,  folders: 1 },
     Spread { name: "place::search::domains::solver::Solver",      files: 4,  folders: 1 },
     Spread { name: "plugins::topology_spread::PodTopologySpread", files: 4,  folders: 1 },
     Spread { name: "quota::tenants::Tenants",                     files: 11, folders: 6 },

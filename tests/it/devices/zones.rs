@@ -87,7 +87,7 @@ fn merge(
     let lacking = hints.iter().any(Vec::is_empty);
     if policy == ZonePolicy::SingleNumaNode {
         for hints in &mut hints {
-            hints.retain(|(mask, preferred)| *preferred && mask.count_ones() == 1);
+            hints.retain(|(mask, preferred)| *preferred && mask.is_power_of_two());
         }
         if hints.iter().any(Vec::is_empty) {
             return None;
