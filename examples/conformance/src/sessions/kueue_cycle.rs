@@ -12,8 +12,9 @@ use std::vec::Vec;
 
 use phalanx::Time;
 use phalanx::quota::{
-    QuotaAssignment, Claim, QuotaDecision, FlavorResource, Head, HolderId, AssignmentMode, QueuePreemptionPolicy, QueueId,
-    QueueKind, QueueingStrategy, QuotaError, Tenants, Usage, QuotaVictim, VictimReason, minus, plus,
+    AssignmentMode, Claim, FlavorResource, Head, HolderId, QueueId, QueueKind,
+    QueuePreemptionPolicy, QueueingStrategy, QuotaAssignment, QuotaDecision, QuotaError,
+    QuotaVictim, Tenants, Usage, VictimReason, minus, plus,
 };
 
 /// A claim that waits for a cycle.
@@ -132,11 +133,11 @@ pub fn claim_order(a: &Claim, b: &Claim) -> Ordering {
 /// Usage kept for a claim that needs victims and has found none, so that others do not take it
 /// meanwhile. Nothing if the queue may reclaim from all.
 #[must_use]
-pub fn kept_for(tenants: &Tenants, queue: QueueId, assignment: &Assignment) -> Usage {
+pub fn kept_for(tenants: &Tenants, queue: QueueId, assignment: &QuotaAssignment) -> Usage {
     let tree = tenants.tree();
     let reclaims = tree
         .spec(queue)
-        .is_none_or(|spec| spec.preemption.reclaim_within_cohort == PreemptionPolicy::Any);
+        .is_none_or(|spec| spec.preemption.reclaim_within_cohort == QueuePreemptionPolicy::Any);
     if reclaims {
         return Usage::new();
     }

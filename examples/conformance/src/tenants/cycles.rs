@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sessions::kueue_cycle::{Cycle, Pending, claim_order, cycle, kept_for};
-use phalanx::quota::{QuotaAssignment, HeadStanding, AssignmentMode, QueueId, ShareValue};
+use phalanx::quota::{AssignmentMode, Claim, HeadStanding, QueueId, QuotaAssignment, ShareValue};
 use serde_json::Value;
 
 use super::fields::{Fields, amounts, now};

@@ -7,10 +7,10 @@ use phalanx::model::{
     Amounts, LabelSelector, Labels, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration,
 };
 use phalanx::quota::{
-    BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorQuotas, Fungibility, HeadRules,
-    KueueSettings, LossReason, AssignmentMode, PodSet, QueuePreemption, QueuePreemptionPolicy, Queue, QueueId,
-    QueueKind, QueueingStrategy, Quota, ResourceGroup, Tenants, Usage, VictimReason, Weight,
-    effective_priority,
+    AssignmentMode, BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorQuotas, Fungibility,
+    HeadRules, KueueSettings, LossReason, PodSet, Queue, QueueId, QueueKind, QueuePreemption,
+    QueuePreemptionPolicy, QueueingStrategy, Quota, ResourceGroup, Tenants, Usage, VictimReason,
+    Weight, effective_priority,
 };
 use serde_json::Value;
 
@@ -608,11 +608,11 @@ fn groups(list: &[Value]) -> Result<Vec<ResourceGroup>, String> {
 }
 
 /// How well a claim fits.
-pub(super) fn mode(name: &str) -> Result<Mode, String> {
+pub(super) fn mode(name: &str) -> Result<AssignmentMode, String> {
     Ok(match name {
-        "Fit" => Mode::Fit,
-        "Preempt" => Mode::Preempt,
-        "NoFit" => Mode::NoFit,
+        "Fit" => AssignmentMode::Fit,
+        "Preempt" => AssignmentMode::Preempt,
+        "NoFit" => AssignmentMode::NoFit,
         other => return Err(format!("mode: {other:?} is not known")),
     })
 }
