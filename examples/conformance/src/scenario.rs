@@ -118,7 +118,11 @@ pub(super) fn read(scenario: Value) -> Result<Scenario, String> {
 
 /// A pod, with its claims if there are groups to look them up in.
 fn pod(object: &kubernetes::Value, groups: Option<&Groups>) -> Result<Option<Pod>, String> {
-    let pod = kubernetes::pod(object, Mode::AsStored).map_err(|error| error.to_string())?;
+    let mut pod = kubernetes::pod(object, Mode::AsStored).map_err(|error| error.to_string())?;
+    if let Some(pod) = &mut pod {
+        // No recorded node limits the volumes that a driver serves in place of a plug-in.
+        pod.scheduling_gates.retain(|gate| !gate.contains("in place of a plug-in"));
+    }
     let (Some(mut pod), Some(groups)) = (pod.clone(), groups) else { return Ok(pod) };
     let group = claims::group_of(object, groups);
     let claims = kubernetes::pod_claims(object, Mode::AsStored, group);
