@@ -11,6 +11,10 @@ pub(crate) mod error;
 pub(crate) mod explain;
 pub(crate) mod failure;
 pub(crate) mod gang;
+#[cfg_attr(
+    not(feature = "peers"),
+    allow(unreachable_pub, unused_imports, dead_code, reason = "public with the feature `peers`")
+)]
 pub(crate) mod kueue;
 mod layout;
 pub(crate) mod outcome;
