@@ -98,7 +98,7 @@ impl PreemptionRequest<'_> {
     ///     PreemptingPlanner::new().place(&cluster, &framework, &running, request.clone())?;
     /// let Preemption::NoVictimsHelp(help) = answer else { panic!("`high` stays") };
     /// let txn = request.without_all(&cluster, &running)?;
-    /// assert_eq!(txn.pod_count(), 1);
+    /// assert_eq!(txn.node("n").map(|node| node.pod_count()), Some(1));
     /// assert!(help.certificate.unwrap().verify(&txn, &framework, &gang).is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
