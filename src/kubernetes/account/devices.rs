@@ -81,22 +81,17 @@ const POLICY: Rule = Fields(&[
 ]);
 
 /// A device of v1, or of v1beta1, which has all but the name one level down.
-const DEVICES: Rule = Whole(&[
-    ("name", Part),
-    ("basic", Fields(DEVICE)),
-    ("attributes", Each(&Each(&Part))),
-    ("capacity", Each(&Fields(&[("value", Part), ("requestPolicy", POLICY)]))),
-    ("consumesCounters", Fields(&[("counterSet", Part), ("counters", Each(&Fields(VALUE)))])),
-    ("nodeName", Part),
-    ("nodeSelector", Fields(&[("nodeSelectorTerms", Fields(NODE_TERM))])),
-    ("allNodes", Part),
-    ("taints", Fields(&[("key", Part), ("value", Part), ("effect", Part), ("timeAdded", Silent)])),
-    ("bindsToNode", Part),
-    ("bindingConditions", Refused(CONDITIONS)),
-    ("bindingFailureConditions", Refused(CONDITIONS)),
-    ("allowMultipleAllocations", Part),
-    ("nodeAllocatableResourceMappings", Refused("cpu and memory by claim are not modelled")),
-]);
+const DEVICES: Rule = Whole(&EITHER);
+const EITHER: [Entry; DEVICE.len() + 1] = {
+    let mut all = [("basic", Fields(DEVICE)); DEVICE.len() + 1];
+    all[0] = DEVICE[0];
+    let mut at = 1;
+    while at < DEVICE.len() {
+        all[at + 1] = DEVICE[at];
+        at += 1;
+    }
+    all
+};
 
 const GROUPS: &[&str] = &["resource.k8s.io"];
 

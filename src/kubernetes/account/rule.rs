@@ -4,7 +4,7 @@ use crate::kubernetes::mode::Mode;
 use crate::kubernetes::value::Value;
 
 /// The rule for a field. A list is looked through by the rules that have rules inside.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Rule {
     /// The field is in force, as a whole.
     Honoured,

@@ -55,7 +55,7 @@ impl fmt::Display for FieldRemark {
 ///
 /// Every field, label and annotation that can bear on placement is in one of the three lists, and
 /// so is every field that is not known. A list names a field, or the object that it is a part of.
-/// What says nothing about placement (images aside: environment, probes, mounts) is in none.
+/// Fields that say nothing about placement (images aside: environment, probes, mounts) are in none.
 ///
 /// ```
 /// use phalanx::kubernetes::{Mode, Reading, Value};
