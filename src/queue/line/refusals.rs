@@ -160,10 +160,8 @@ impl Refusals {
         shape_of: impl Fn(&Pod) -> Option<&'a Arc<PodShape>>,
     ) -> bool {
         plan.assignments().any(|to| {
-            let known = self.nodes.get(to.node()).into_iter().flatten();
-            let mut known = known.filter(|own| own.until > now).peekable();
-            known.peek().is_some()
-                && shape_of(to.pod()).is_some_and(|shape| known.any(|own| own.shape == **shape))
+            self.nodes.contains_key(to.node())
+                && shape_of(to.pod()).is_some_and(|shape| self.refuses(shape, to.node(), now))
         })
     }
 

@@ -46,11 +46,11 @@ impl Scheduler {
                 .filter(|unit| unit.name() == own.unit())
                 .flat_map(Removal::names)
                 .collect();
-            let node = |place: &HeldPlace| {
+            let there = |place: &HeldPlace| {
                 let pod = place.pod();
-                let pod = self.world.cluster().pod(pod.namespace(), &pod.name)?;
-                pod.node().map(NodeView::name)
+                self.world.cluster().pod(pod.namespace(), &pod.name)
             };
+            let node = |place: &HeldPlace| there(place)?.node().map(NodeView::name);
             let mut done: BTreeSet<String> = own
                 .places()
                 .iter()
@@ -59,12 +59,8 @@ impl Scheduler {
                 .collect();
             // A unit that gets other devices of its node has moved without leaving it.
             let has_place = |place: &HeldPlace| {
-                let pod = place.pod();
-                let pod = self.world.cluster().pod(pod.namespace(), &pod.name);
-                pod.is_some_and(|pod| {
-                    pod.node().is_some_and(|node| node.name() == place.to())
-                        && pod.device_indexes() == place.devices()
-                })
+                node(place) == Some(place.to())
+                    && there(place).is_some_and(|pod| pod.device_indexes() == place.devices())
             };
             let arrives = self.holds.arrives(id)
                 || !leaving.is_empty() && (!done.is_empty() || own.places().iter().all(has_place));
