@@ -190,7 +190,7 @@ impl<'a> Search<'a> {
                 }
                 least.push(fewest);
             }
-            // What each request and those after it need.
+            // The need of each request and of those after it.
             for at in (1..least.len()).rev() {
                 least[at - 1] = least[at - 1].saturating_add(least[at]);
             }

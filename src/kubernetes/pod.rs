@@ -104,7 +104,7 @@ pub(super) fn pod(root: &Field<'_>) -> Fault<Fate> {
         record.made_by = made_by(&metadata, record.controller.as_deref())?;
     }
     let spec = root.need("spec")?;
-    // Of a pod that exists the claims of its own volumes are made by a controller.
+    // Claims of the own volumes of a pod that exists are made by a controller.
     if !record.pod.uid.is_empty() && !record.own_volumes.is_empty() {
         let own = (record.pod.name.clone(), record.pod.uid.clone());
         record.pod.shape_mut().volumes = volumes(&spec, Some((&own.0, &own.1)))?;

@@ -298,7 +298,7 @@ fn compare_gang(scenario: &Scenario, expected: &Value) -> Result<Option<Disagree
     if feasible != Some(whole) {
         return differ("feasible", format!("{feasible:?}"), whole.to_string());
     }
-    // Those that are not placed, in their turn.
+    // Pods that are not placed, in their turn.
     let (mut unplaced, mut refused) = (BTreeMap::new(), BTreeMap::new());
     let framework = &scenario.framework;
     let plugin = |number: usize| framework.filter_names().nth(number).expect("a filter");

@@ -99,7 +99,7 @@ pub(super) fn label(
         let mut seen = BTreeSet::new();
         while let Some((name, tier)) = open.pop() {
             if seen.insert(name) {
-                // Of several parts of one tier the first by name counts.
+                // The first by name counts of several parts of one tier.
                 let entry = at.entry(tier).or_insert(name);
                 *entry = name.min(*entry);
                 open.extend(above.get(name).into_iter().flatten().copied());

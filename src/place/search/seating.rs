@@ -202,7 +202,7 @@ impl Table<'_, '_, '_> {
             if fewer {
                 let none = nodes.is_empty();
                 best = Some(Turn { guest, nodes });
-                // Of those with one claim the first will do.
+                // The first of those with one claim will do.
                 if none || !several {
                     break;
                 }

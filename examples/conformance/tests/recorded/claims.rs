@@ -49,7 +49,7 @@ fn altered_answers_of_claims_are_noticed() {
             let all = altered(&case["expect"]);
             // Another part of the answers of each case.
             for (path, expect) in all.into_iter().skip(number % 61).step_by(61) {
-                // Of these lists the order is not compared; of a gang that is repaired nothing but
+                // The order of these lists is not compared; of a gang that is repaired nothing but
                 // the repaired answer; and of one that is known to fit not what others make of it.
                 let listed = ["unresolvable", "best"].iter().any(|list| path.contains(list));
                 let outer = repaired && !path.starts_with("repaired.");

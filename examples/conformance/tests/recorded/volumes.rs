@@ -22,7 +22,7 @@ fn altered_answers_about_volumes_are_noticed() {
         let all = altered(&case["expect"]);
         // Another part of the answers of each case.
         for (path, expect) in all.into_iter().skip(number % 17).step_by(17) {
-            // What kube-scheduler makes of a planted group is not compared.
+            // The answer of kube-scheduler for a planted group is not compared.
             let planted = expect.get("kubeScheduler").is_some() || path.starts_with("no kube");
             if planted && path != "feasible.not" && path != "surprise" {
                 continue;
