@@ -511,7 +511,11 @@ impl Legal for Definition<'_> {
 }
 
 /// Holds the answer in a world to a definition.
-#[allow(clippy::elidable_lifetime_names, reason = "a definition borrows the world")]
+#[allow(
+    clippy::elidable_lifetime_names,
+    clippy::needless_lifetimes,
+    reason = "a definition borrows the world"
+)]
 pub(super) fn holds<'w>(
     seed: u64,
     world: &'w World,
