@@ -2,60 +2,55 @@
 //!
 //! A [`QueueTree`] holds the numbers: queues in a tree, what each is promised and allowed of a
 //! resource in a flavor, and what is used and waits. [`Tenants`] decides: which claim may have what,
-//! whose turn it is, who gives back.
+//! whose turn it is, who gives back. Its rules are a dialect over the books:
+//!
+//! | folder | holds |
+//! |---|---|
+//! | `model` | queues, flavors, claims and amounts, as they are stated |
+//! | `books` | the tree with its sums, holders with their index, quota that is held for claims |
+//! | `engine` | trials, flavors, usage, division, and the one search for holders that give back |
+//! | `dialect` | the trait: adopt a queue, follow a change, decide, order, share, report, save |
+//! | `dialects` | the dialects, one folder each |
+//! | `tenants` | [`Tenants`]: the books and a dialect |
+//!
+//! Folders import those above them in the table.
 //!
 //! The layer knows claims and amounts, and neither nodes nor placement; `docs/tenants.md` says which
 //! rule of Kueue is where.
 
-mod amount;
 mod books;
-mod cells;
-mod claim;
 mod dialect;
-mod division;
-mod error;
-mod flavor;
-pub mod kai;
-mod koordinator;
-mod kueue;
-mod own;
-mod peer;
-mod peer_share;
-mod queue;
-mod reserved;
-#[cfg(feature = "serde")]
-mod saved;
-mod share;
+mod dialects;
+mod engine;
+mod model;
 mod tenants;
-mod tree;
-pub mod volcano;
-mod yields;
-pub mod yunikorn;
 
-pub use amount::{MOST, UNLIMITED, minus, plus};
 pub use books::Holder;
-pub use claim::{
-    AssignmentMode, Claim, FlavorChoice, HolderId, PodSet, PodSetAssignment, QuotaAssignment,
-    QuotaDecision, QuotaVictim, Usage, VictimReason,
-};
-pub use dialect::TenantSettings;
-pub use error::QuotaError;
-pub use flavor::Flavor;
-pub use koordinator::{
+pub use books::share::ShareValue;
+pub use books::tree::{QueueId, QueueTree, Removal, Sums};
+pub use dialects::koordinator::{
     DEFAULT_QUOTA, ElasticQuota, ElasticQuotaError, ElasticQuotas, KoordinatorSettings,
     PREEMPTIBLE_LABEL, QuotaSums, QuotaTopology, ROOT_QUOTA, SYSTEM_QUOTA, check_amounts,
 };
-pub use kueue::head_rules::{HeadRules, HeadStanding, LossReason};
-pub use kueue::heads::{Head, Heads};
-pub use kueue::{FairStrategy, Outlook, effective_priority, is_candidate, reduced_counts};
-pub use own::{QueueReport, ResourceReport};
-pub use queue::{
+pub use dialects::kueue::effective_priority;
+pub use dialects::kueue::settings::{FairStrategy, KueueSettings};
+pub use dialects::own::TenantSettings;
+pub use dialects::{kai, volcano, yunikorn};
+pub use engine::assign::Outlook;
+pub use engine::climb::is_candidate;
+pub use engine::head_rules::{HeadRules, HeadStanding, LossReason};
+pub use engine::partial::reduced_counts;
+pub use model::amount::{MOST, UNLIMITED, minus, plus};
+pub use model::claim::{
+    AssignmentMode, Claim, FlavorChoice, FlavorResource, HolderId, PodSet, PodSetAssignment,
+    QuotaAssignment, QuotaDecision, QuotaVictim, Usage, VictimReason,
+};
+pub use model::error::QuotaError;
+pub use model::flavor::Flavor;
+pub use model::queue::{
     BorrowWithinCohort, FlavorQuotas, Fungibility, Queue, QueueKind, QueuePreemption,
     QueuePreemptionPolicy, QueueingStrategy, Quota, ResourceGroup, Weight,
 };
 #[cfg(feature = "serde")]
-pub use saved::SavedTenants;
-pub use share::ShareValue;
-pub use tenants::{KueueSettings, Tenants};
-pub use tree::{FlavorResource, QueueId, QueueTree, Removal, Sums};
-pub use yields::Yields;
+pub use tenants::SavedTenants;
+pub use tenants::{Head, Heads, QueueReport, ResourceReport, Searches, Tenants, Yields};

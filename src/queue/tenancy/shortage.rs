@@ -20,11 +20,8 @@ pub(super) fn has_room(tenants: &Tenants, place: Place, queue: &str, needed: i64
             || needed <= tree.available(at, of);
     }
     let Some(leaf) = leaf_of(tenants, queue) else { return true };
-    if let Some(room) = tenants.peer_room(leaf, of) {
-        return needed <= room;
-    }
     // The request of the group is counted in the sum that waits.
-    let room = tenants.room_for(leaf, of, &Usage::new());
+    let room = tenants.room(leaf, of, &Usage::new());
     let aside = tenants.aside_usage().map_or(0, |(other, usage)| {
         let sums = tree.sums(leaf, of);
         // The group it is put aside for is of that queue.
@@ -89,9 +86,9 @@ pub(super) fn shortage(
     let mut usage = decision.assignment.usage.clone();
     usage.sort_unstable();
     let path: Vec<QueueId> = tree.path(leaf).collect();
-    let limiting = if tenants.checks_parents() { path.len() } else { 1 };
+    let limiting = tenants.limiting(leaf);
     for &(of, needed) in &usage {
-        let bound = path.iter().take(limiting).find_map(|&at| {
+        let bound = limiting.iter().find_map(|&at| {
             let limit = tree.quota(at, of)?.limit?;
             let left = limit.saturating_sub(tree.sums(at, of).used);
             (needed > left).then_some((at, left))
@@ -104,15 +101,9 @@ pub(super) fn shortage(
         }
     }
     let root = path.last().copied().unwrap_or(leaf);
-    if let Some(short) = shortage_of_peer(tenants, leaf, root, decision, &usage) {
-        return short;
-    }
-    for &(of, needed) in &usage {
-        let available = tenants.room_for(leaf, of, &usage);
-        if needed > available {
-            let reason = in_use(decision);
-            return Short { place: Some((root, of)), needed, available, reason };
-        }
+    if let Some((of, available)) = tenants.short(leaf, &usage) {
+        let needed = usage.iter().find(|own| own.0 == of).map_or(0, |own| own.1);
+        return Short { place: Some((root, of)), needed, available, reason: in_use(decision) };
     }
     let aside = tenants.aside().or_else(|| tenants.reserving().next());
     let aside = aside.unwrap_or_default().to_owned();
@@ -120,24 +111,9 @@ pub(super) fn shortage(
     Short {
         place: of.map(|(of, _)| (root, of)),
         needed: of.map_or(0, |(_, needed)| needed),
-        available: of.map_or(0, |(of, _)| tenants.room_for(leaf, of, &usage)),
+        available: of.map_or(0, |(of, _)| tenants.room(leaf, of, &usage)),
         reason: QuotaReason::PutAside { group: aside },
     }
-}
-
-/// The shortage of a claim where the dialect states the room of each leaf; `None` elsewhere.
-fn shortage_of_peer(
-    tenants: &Tenants,
-    leaf: QueueId,
-    root: QueueId,
-    decision: &QuotaDecision,
-    usage: &Usage,
-) -> Option<Short> {
-    let room = |of| tenants.peer_room(leaf, of);
-    let scarce = usage.iter().find(|(of, needed)| room(*of).is_some_and(|room| *needed > room));
-    let &(of, needed) = scarce.or(usage.first())?;
-    let (available, reason) = (room(of)?, in_use(decision));
-    Some(Short { place: Some((root, of)), needed, available, reason })
 }
 
 /// The reason of a claim that others' usage leaves too little for.

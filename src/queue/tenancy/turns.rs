@@ -47,7 +47,7 @@ impl Tenancy {
         let places = places.unwrap_or_default();
         let pending = match queued.shortage() {
             // Where requests are divided by, all that the group requests is counted.
-            Some(Shortage::Quota { needed, .. }) if self.tenants.elastic().is_none() => {
+            Some(Shortage::Quota { needed, .. }) if !self.tenants.counts_requests() => {
                 own.zip(place).map(|(leaf, (_, of))| (leaf, of, *needed))
             }
             _ => None,
@@ -64,7 +64,7 @@ impl Tenancy {
 
     /// Counts the request of a group that was refused, where requests are divided by.
     pub(in crate::queue) fn ask_for_quota(&mut self, owners: Owners<'_>, id: GroupId) {
-        if self.tenants.elastic().is_none() {
+        if !self.tenants.counts_requests() {
             return;
         }
         let Some(claim) = self.group_claim(owners, id) else { return };

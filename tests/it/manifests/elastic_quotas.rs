@@ -4,7 +4,8 @@ use phalanx::kubernetes::queues::QueueManifests;
 use phalanx::kubernetes::{Mode, Reader, Value};
 use phalanx::model::{Amounts, Labels, PriorityBand, QosClass};
 use phalanx::quota::{
-    DEFAULT_QUOTA, ElasticQuotaError, KoordinatorSettings, QuotaTopology, ROOT_QUOTA,
+    DEFAULT_QUOTA, ElasticQuotaError, KoordinatorSettings, Queue, QueueKind, QuotaTopology,
+    ROOT_QUOTA, Tenants,
 };
 
 use super::queues::{example, read};
@@ -15,6 +16,13 @@ fn total() -> Amounts {
     total.set("memory", 400 << 30);
     total.set("nvidia.com/gpu", 64);
     total
+}
+
+/// The queue of a name, as it stands in the tree.
+fn stated(tenants: &Tenants, name: &str) -> Option<Queue> {
+    let tree = tenants.tree();
+    let kinds = [QueueKind::Leaf, QueueKind::Inner];
+    tree.spec(kinds.into_iter().find_map(|kind| tree.queue(kind, name))?).cloned()
 }
 
 #[test]
@@ -33,8 +41,7 @@ fn the_quota_of_a_namespace_arrives() {
     labels.insert("quota.scheduling.koordinator.sh/name".into(), "own".into());
     assert_eq!(manifests.elastic_quota_of("quota-example", &labels), "own");
     let tenants = manifests.koordinator(KoordinatorSettings::default(), &total()).expect("sound");
-    let elastic = tenants.elastic().expect("the dialect");
-    assert_eq!(elastic.quota("quota-example"), Some(quota));
+    assert_eq!(stated(&tenants, "quota-example").as_ref(), Some(&quota.queue("all")));
 }
 
 #[test]
@@ -48,12 +55,13 @@ fn a_pair_that_the_webhook_refuses_is_refused() {
     assert_eq!(topology.put(quotas.next().expect("the child")), Err(refused));
     // Runtimes are computed of it all the same, as in Koordinator's scheduler.
     let tenants = manifests.koordinator(KoordinatorSettings::default(), &total()).expect("sound");
-    let elastic = tenants.elastic().expect("the dialect");
-    let child = elastic.quota("quota-example").expect("there");
-    assert_eq!(
-        (child.parent.as_str(), child.weights().of("cpu")),
-        ("quota-parent-example", 40_000)
-    );
+    let child = stated(&tenants, "quota-example").expect("there");
+    assert_eq!(child.parent.as_deref(), Some("quota-parent-example"));
+    let flavors = child.groups.iter().flat_map(|group| &group.flavors);
+    let cpu = flavors.flat_map(|own| &own.resources).find(|(resource, _)| resource == "cpu");
+    let cpu = cpu.map(|(_, quota)| quota).expect("stated");
+    let weight = cpu.weight.map(|weight| weight.as_nanos() as i64);
+    assert_eq!(weight.or(cpu.limit), Some(40_000));
 }
 
 #[test]

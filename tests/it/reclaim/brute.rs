@@ -9,6 +9,7 @@ use phalanx::model::{Amounts, LabelSelector};
 use phalanx::preempt::{
     Cost, DisruptionBudget, PreemptingPlanner, Preemption, PreemptionRequest, RunningWork,
 };
+use phalanx::quota::kai::CLUSTER;
 use phalanx::quota::{
     AssignmentMode, BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorResource, HolderId,
     KueueSettings, PodSet, Queue, QueueId, QueueKind, QueuePreemption, QueuePreemptionPolicy,
@@ -228,9 +229,10 @@ impl World {
             tenants.set_queue(queue.preemption(leaf.policy)).unwrap();
         }
         if self.rules == Rules::Kai {
-            for at in 0..self.kinds {
-                tenants.set_capacity(RESOURCES[at], self.total(at)).unwrap();
-            }
+            let whole = (0..self.kinds).fold(Queue::inner(CLUSTER), |whole, at| {
+                whole.quota("all", RESOURCES[at], Quota::nominal(self.total(at)))
+            });
+            tenants.set_queue(whole).unwrap();
         }
         for (number, job) in self.jobs.iter().enumerate() {
             let mut claim =

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use phalanx::queue::{PreemptionSettings, Settings};
+use phalanx::quota::kai::CLUSTER;
 use phalanx::quota::{
     Flavor, KueueSettings, Queue, QueuePreemption, QueuePreemptionPolicy, Quota, Tenants,
 };
@@ -129,7 +130,8 @@ fn volcano_and_kai_search_jointly_where_they_are_told_to() {
             let queue = Queue::leaf(team).quota("all", "gpu", Quota::nominal(4));
             kai.set_queue(queue).unwrap();
         }
-        kai.set_capacity("gpu", 8).unwrap();
+        let whole = Queue::inner(CLUSTER).quota("all", "gpu", Quota::nominal(8));
+        kai.set_queue(whole).unwrap();
         kai
     };
     let capacity = || {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::quota::{AssignmentMode, Claim, Outlook, QuotaAssignment, Tenants, reduced_counts};
+use phalanx::quota::{AssignmentMode, Claim, Outlook, QuotaAssignment, reduced_counts};
 use serde_json::Value;
 
 use super::fields::Fields;
@@ -98,7 +98,7 @@ pub(super) fn assigned(Case { rules, input, expect }: Case<'_, '_>) -> Result<()
     }
     oracle.end()?;
     let answer = |of, _| overrides.get(&of).copied().unwrap_or(default);
-    let assignment = world.tenants.assign_with(&claim, answer)?;
+    let assignment = world.searches().assign_with(&claim, answer)?;
     compare(&world, &claim, &assignment, expect)
 }
 
@@ -106,7 +106,7 @@ pub(super) fn generated(Case { rules, input, expect }: Case<'_, '_>) -> Result<(
     let (mut world, _) = World::with_holders(rules, input, "admitted")?;
     let claim = world.claim(input, "incoming")?;
     // These cases have no partial admission, which the settings say to `decide`.
-    let assignment = world.tenants.assign(&claim)?;
+    let assignment = world.searches().assign(&claim)?;
     compare(&world, &claim, &assignment, expect)?;
     let decision = world.tenants.decide(&claim)?;
     same("decision", &assignment, &decision.assignment)?;
@@ -123,7 +123,7 @@ pub(super) fn preferred(Case { input, expect, .. }: Case<'_, '_>) -> Result<(), 
         Ok((outlook, u32::try_from(level).map_err(|error| error.to_string())?))
     };
     let (a, b) = (side(input.take("a")?)?, side(input.take("b")?)?);
-    let preferred = Tenants::compare_flavors(rule, a, b).is_gt();
+    let preferred = Outlook::compare(rule, a, b).is_gt();
     same("preferred", &expect.flag("preferred")?, &preferred)
 }
 

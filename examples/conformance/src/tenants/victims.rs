@@ -71,7 +71,7 @@ pub(super) fn targets(Case { rules, input, expect }: Case<'_, '_>) -> Result<(),
         assignment.pod_sets.push(own);
     }
     assignment.usage = sums.into_iter().collect();
-    let victims = world.tenants.victims(&claim, &assignment)?;
+    let victims = world.searches().victims(&claim, &assignment)?;
     compare(&world, expect.list("targets")?, &victims)
 }
 
@@ -92,7 +92,7 @@ pub(super) fn order(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), S
     }
     world.admit(&workloads)?;
     let queue = world.leaf(own)?;
-    let order = world.tenants.candidate_order(queue)?;
+    let order = world.searches().candidate_order(queue)?;
     let names: Vec<&str> = order
         .iter()
         .filter_map(|holder| world.tenants.holder(*holder))
@@ -117,7 +117,7 @@ pub(super) fn queues(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), 
     let leaves = input.texts("candidateClusterQueues")?;
     let leaves = leaves.iter().map(|name| world.leaf(name)).collect::<Result<Vec<_>, _>>()?;
     let preemptor = world.leaf(input.text("preemptorClusterQueue")?)?;
-    let order = world.tenants.target_order(preemptor, &leaves, &drops)?;
+    let order = world.searches().target_order(preemptor, &leaves, &drops)?;
     let tree = world.tenants.tree();
     let names: Vec<&str> =
         order.iter().filter_map(|queue| tree.spec(*queue)).map(|spec| spec.name.as_str()).collect();

@@ -9,8 +9,8 @@ use phalanx::model::{
 use phalanx::quota::{
     AssignmentMode, BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorQuotas, Fungibility,
     HeadRules, KueueSettings, LossReason, PodSet, Queue, QueueId, QueueKind, QueuePreemption,
-    QueuePreemptionPolicy, QueueingStrategy, Quota, ResourceGroup, Tenants, Usage, VictimReason,
-    Weight, effective_priority,
+    QueuePreemptionPolicy, QueueingStrategy, Quota, ResourceGroup, Searches, Tenants, Usage,
+    VictimReason, Weight, effective_priority,
 };
 use serde_json::Value;
 
@@ -96,6 +96,11 @@ pub(super) struct World {
 }
 
 impl World {
+    /// Kueue's searches by the rules of the case.
+    pub(super) fn searches(&mut self) -> Searches<'_> {
+        Searches::new(&mut self.tenants, &self.rules.settings)
+    }
+
     /// Reads cohorts, queues, flavors, local queues and namespaces of a case's input.
     pub(super) fn new(rules: Rules, input: &mut Fields<'_>) -> Result<World, String> {
         let mut world = World {

@@ -1,0 +1,35 @@
+//! The sets of holders that may yield for one claim.
+
+use core::fmt;
+
+use crate::quota::books::Books;
+use crate::quota::model::claim::Usage;
+
+/// The sets of holders that a dialect lets yield for one claim. Holders are named by place; none of
+/// them is leaving.
+pub(in crate::quota) trait Sets: fmt::Debug {
+    /// The books.
+    fn books(&self) -> &Books;
+
+    /// The resources that are short for the claim, with how much: a set that gives back less of one
+    /// does not suffice.
+    fn lacks(&self) -> &Usage;
+
+    /// The holders of the tree, among them all that some set contains.
+    fn holders(&self) -> &[u32];
+
+    /// The holders of the claim's own queue that some set contains.
+    fn own(&self) -> &[u32];
+
+    /// Whether a set is part of one that may yield. Each part of such a set is one.
+    fn may_begin(&self, holders: &[u32]) -> bool;
+
+    /// Whether a set may yield, whole.
+    fn may_yield(&self, holders: &[u32]) -> bool;
+
+    /// Whether the claim has its quota once a set has given back.
+    fn suffices(&self, holders: &[u32]) -> bool;
+
+    /// Whether a set that may not yield may do so together with a holder.
+    fn eases(&self, holder: u32) -> bool;
+}
