@@ -368,7 +368,11 @@ impl<'w> Definition<'w> {
             sums.drawn + own(of) <= sums.nominal
         });
         let aside = start.aside_usage().map(|(queue, usage)| (queue, usage.clone()));
-        let is_bound = |own: &(QueueId, Usage)| own.0 == leaf || !start.is_within(leaf, assignment);
+        let guaranteed = usage.iter().all(|&(of, amount)| {
+            let sums = start.tree().sums(leaf, of);
+            amount == 0 || sums.drawn + amount <= sums.subtree
+        });
+        let is_bound = |own: &(QueueId, Usage)| own.0 == leaf || !guaranteed;
         let is_barred = aside.filter(is_bound).is_some_and(|(queue, aside)| {
             let mut beside = start.clone();
             beside.keep(queue, &aside, 1).unwrap();

@@ -135,10 +135,10 @@ fn work_runs_for_its_minimum_before_it_is_taken_back() {
 #[test]
 fn capacity_is_what_top_queues_deserve_until_it_is_stated() {
     let mut tenants = two_teams(KaiSettings::default(), 4);
-    assert_eq!(decided(&mut tenants, &gpus("ten", "vision", 50, 10)).0, Mode::NoFit);
+    assert_eq!(decided(&mut tenants, &gpus("ten", "vision", 50, 10)).0, AssignmentMode::NoFit);
     let whole = |gpus| Queue::inner(CLUSTER).quota("all", "gpu", Quota::nominal(gpus));
     tenants.set_queue(whole(12)).expect("sound");
-    assert_eq!(decided(&mut tenants, &gpus("ten", "vision", 50, 10)).0, Mode::Fit);
+    assert_eq!(decided(&mut tenants, &gpus("ten", "vision", 50, 10)).0, AssignmentMode::Fit);
     assert!(tenants.set_queue(whole(-1)).is_err());
     let text = serde_json::to_string(&tenants.save()).expect("plain");
     let saved: SavedTenants = serde_json::from_str(&text).expect("plain");
