@@ -109,9 +109,9 @@ pub(in crate::quota) fn each_beyond(
     }
 }
 
-/// Kueue's dominant resource share, with sums that may stand apart: the largest, over resources, of
-/// the amount that a queue borrows over the amount that the tree can lend to its siblings and itself,
-/// weighted. A root has none. O(resources and flavors of the queue · depth).
+/// Kueue's dominant resource share, with sums that may stand apart. Of each resource it is the
+/// amount that a queue borrows over the amount that the tree can lend to its siblings and itself; the
+/// largest counts, over the weight. A root has none. O(resources and flavors of the queue · depth).
 ///
 /// Source: Kueue's `fair_sharing.go`.
 pub(in crate::quota) fn borrowed_share(

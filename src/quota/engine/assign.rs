@@ -64,8 +64,8 @@ fn flavor_order(rule: Fungibility, a: Prefer, b: Prefer) -> Ordering {
     if rule.preemption_over_borrowing { level.then(outlook) } else { outlook.then(level) }
 }
 
-/// How far up the tree a leaf borrows from to have so much more, and whether the subtree that
-/// suffices has others around it, from which it could be taken back.
+/// How far up the tree a leaf borrows from to have so much more. The flag says whether the
+/// subtree that suffices has others around it, from which it could be taken back.
 pub(in crate::quota) fn borrow_level(
     tree: &QueueTree,
     cells: &Cells,

@@ -100,9 +100,9 @@ pub(in crate::quota) fn water_filling(total: i64, parts: &[Part<'_>]) -> Vec<i64
     shares
 }
 
-/// Amount that a queue would have of a resource in a flavor if all claims were of one unit: the tree's
-/// guarantees, divided from the root down by water filling among the queues that use and want some;
-/// guarantees first, the rest by weight. O(queues below those on the path).
+/// Amount that a queue would have of a resource in a flavor if all claims were of one unit. The tree's
+/// guarantees are divided from the root down by water filling among the queues that use and want
+/// some: guarantees first, the rest by weight. O(queues below those on the path).
 pub(in crate::quota) fn deserved(tree: &QueueTree, queue: QueueId, of: FlavorResource) -> i64 {
     let mut path: Vec<QueueId> = tree.path(queue).collect();
     let Some(root) = path.pop() else { return 0 };

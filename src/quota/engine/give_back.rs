@@ -107,7 +107,7 @@ mod tests {
     }
 
     /// The holders named suffice, none of them is spare, none behind the first that suffice is named,
-    /// and the sums are as before; in vain only if all together do not suffice.
+    /// and the sums are as before. In vain only if all together do not suffice.
     #[test]
     fn named_holders_suffice_and_none_is_spare() {
         let mut next = numbers(7);

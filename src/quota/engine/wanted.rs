@@ -29,7 +29,7 @@ pub(in crate::quota) fn flavor_of_group<'t>(leaf: &'t Queue, resource: &str) -> 
     group.flavors.first().map(|flavor| flavor.name.as_str())
 }
 
-/// What a claim would use: the requests of its pods, or of fewer, of resources that have a flavor. The
+/// Usage of a claim: the requests of its pods, or of fewer, of resources that have a flavor. The
 /// number of pods is a resource too.
 pub(in crate::quota) fn wanted<'t>(
     tree: &'t QueueTree,

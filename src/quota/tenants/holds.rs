@@ -15,7 +15,7 @@ use crate::quota::model::error::QuotaError;
 use crate::quota::model::queue::QueueKind;
 
 impl Tenants {
-    /// Reserves quota for a claim, in place of what was reserved for it before: decisions on other
+    /// Reserves quota for a claim, in place of what was reserved for it before. Decisions on other
     /// claims ([`Tenants::decide`]) leave it, and see its queue as if it were used there. It is not
     /// used, and no sum shows it.
     ///
@@ -136,8 +136,8 @@ impl Tenants {
         self.books.set_kept(holder, kept)
     }
 
-    /// How many sums have been changed so far, each queue on a path counted, those that searches have
-    /// tried and taken back among them: a measure of work that no clock disturbs.
+    /// Sums that have been changed so far, each queue on a path counted, with those that searches have
+    /// tried and taken back. It is a measure of work that no clock disturbs.
     pub fn steps(&self) -> u64 {
         self.books.tree.cells.steps
     }

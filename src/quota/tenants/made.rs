@@ -63,9 +63,11 @@ impl Tenants {
     /// KAI-Scheduler's semantics: what is fair by level, priority and remainder; whose turn it is;
     /// what may be taken back. See `docs/tenants.md`.
     ///
-    /// [`Quota::deserved`](crate::quota::Quota::deserved) is what a queue is promised (without it, [`Quota::nominal`](crate::quota::Quota::nominal); there may be
-    /// [`UNLIMITED`](crate::quota::UNLIMITED) of it), [`Quota::limit`](crate::quota::Quota::limit) the most it may hold, [`Quota::over_quota_weight`](crate::quota::Quota::over_quota_weight) its
-    /// weight in the surplus (without it, the queue's weight).
+    /// [`Quota::deserved`](crate::quota::Quota::deserved) is what a queue is promised, without it
+    /// [`Quota::nominal`](crate::quota::Quota::nominal); it may be [`UNLIMITED`](crate::quota::UNLIMITED).
+    /// [`Quota::limit`](crate::quota::Quota::limit) is the most it may hold, and
+    /// [`Quota::over_quota_weight`](crate::quota::Quota::over_quota_weight) its weight in the surplus;
+    /// without that, the queue's weight counts.
     ///
     /// ```
     /// use phalanx::Time;
@@ -194,7 +196,7 @@ impl Tenants {
         Tenants::of(DialectSettings::Volcano(VolcanoRule::Capacity))
     }
 
-    /// Volcano's `drf`, its queues in a tree of weights as with `hdrf`: limits aside each may have all,
+    /// Volcano's `drf`, its queues in a tree of weights as with `hdrf`. Limits aside each may have all,
     /// and the smallest dominant share over weight goes first, from the root down. The rest is as with
     /// [`Tenants::volcano_proportion`].
     pub fn volcano_drf() -> Tenants {

@@ -180,7 +180,7 @@ impl Tenants {
     /// nobody yields. O(queues + holders of the tree).
     ///
     /// # Errors
-    /// Those of [`Tenants::decide`].
+    /// The errors of [`Tenants::decide`].
     pub fn yields(
         &mut self,
         claim: &Claim,

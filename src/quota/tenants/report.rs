@@ -45,14 +45,14 @@ pub struct QueueReport {
     /// The resource that the share is of; `None` if nothing is borrowed.
     pub dominant: Option<String>,
     /// Leaves of the same tree that borrow, and from which a claim of this queue could take as shares
-    /// stand, by name: all of them while something of this queue's guarantees is left, those on sides
-    /// of the tree with larger shares otherwise.
+    /// stand, by name. It is all of them while something of this queue's guarantees is left, and those on
+    /// sides of the tree with larger shares otherwise.
     pub may_take_from: Vec<String>,
 }
 
 impl Tenants {
-    /// Amount that a queue would have of a resource in a flavor if all claims were of one unit: the
-    /// tree's guarantees, divided from the root down among the queues that use and want some;
+    /// Amount that a queue would have of a resource in a flavor if all claims were of one unit. The
+    /// tree's guarantees are divided from the root down among the queues that use and want some:
     /// guarantees first, the rest by weight. A dialect may divide otherwise. O(queues below those on
     /// the path).
     pub fn deserved(&self, queue: QueueId, of: FlavorResource) -> i64 {

@@ -154,7 +154,7 @@ impl<'b> KaiSets<'b> {
     }
 
     /// The holders of the own queue, and the others; `None` if some may never go, or both kinds are
-    /// there: KAI reclaims from other queues, or preempts in the own one.
+    /// there. KAI reclaims from other queues, or preempts in the own one.
     fn kinds(&self, holders: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
         if !holders.iter().all(|holder| self.candidates.contains_key(holder)) {
             return None;

@@ -232,7 +232,7 @@ fn is_beyond_min(books: &Books, leaf: QueueId, more: &Amounts) -> bool {
     })
 }
 
-/// Holders of the claim's own queue and of lower priority, as few as will do: the least important give
+/// Holders of the claim's own queue and of lower priority, as few as will do. The least important give
 /// back first, and each stays if the claim fits all the same.
 struct Lower<'a> {
     books: &'a Books,

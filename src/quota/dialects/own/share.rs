@@ -11,7 +11,7 @@ pub(super) const PLACES: u32 = 22;
 const LARGEST: u128 = (1 << 53) - 1;
 
 /// The dominant share of what a queue draws beyond its guarantees, over what its tree has for its
-/// siblings and itself, over its weight: an integer, in units of 2⁻²² of a queue of weight 1. What is
+/// siblings and itself, over its weight. It is an integer, in units of 2⁻²² of a queue of weight 1. What is
 /// borrowed at all has a share of at least 1.
 pub(super) fn whole_share(
     tree: &QueueTree,
