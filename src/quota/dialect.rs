@@ -118,7 +118,7 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     /// The resource that a claim is short of, and the room for it; `None` if sums leave room for all.
     fn short(&self, books: &Books, leaf: QueueId, usage: &Usage) -> Option<(FlavorResource, i64)> {
         let room = |&(of, _): &(FlavorResource, i64)| self.room(books, leaf, of, usage);
-        let short = usage.iter().find(|own| own.1 > room(*own))?;
+        let short = usage.iter().find(|own| own.1 > room(own))?;
         Some((short.0, room(short)))
     }
 

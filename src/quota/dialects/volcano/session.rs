@@ -219,7 +219,7 @@ struct Search<'s, I> {
     freed: Usage,
 }
 
-impl<'s, I> Search<'s, I> {
+impl<I> Search<'_, I> {
     fn free(&mut self, usage: &Usage, sign: i64) {
         for &(of, amount) in usage {
             add_usage(&mut self.freed, of, sign * amount);
@@ -227,7 +227,7 @@ impl<'s, I> Search<'s, I> {
     }
 }
 
-impl<'s, 'c, I: Iterator<Item = &'c Candidate<'c>>> GiveBack for Search<'s, I> {
+impl<'c, I: Iterator<Item = &'c Candidate<'c>>> GiveBack for Search<'_, I> {
     type Holder = (HolderId, &'c Usage);
 
     fn take_next(&mut self) -> Option<Self::Holder> {
