@@ -5,8 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::cost::Cost;
-use super::moves::{MoveClaim, MoveCost};
+use super::cost::{Cost, MoveClaim, MoveCost};
 use crate::base::ObjectName;
 use crate::model::PodGroup;
 use crate::place::{Certificate, Outcome};

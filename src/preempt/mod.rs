@@ -38,14 +38,14 @@ mod yielding;
 
 pub use answer::{EvictedPod, Move, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 pub use budget::DisruptionBudget;
-pub use cost::Cost;
+pub use cost::{Cost, MoveClaim, MoveCost};
 pub use explain::{Instead, Kept, PreemptionExplanation, Taken, TakenFor};
-pub use moves::{AnyUnit, Consolidation, Defragmentation, MoveClaim, MoveCost, Room};
+pub use moves::{Defragmentation, Room};
 pub use planner::PreemptingPlanner;
 pub use policy::{
     Candidate, Checkpoints, LowerPriority, OtherQueues, Policy, Preemptor, SameQueue,
 };
-pub use request::PreemptionRequest;
+pub use request::{AnyUnit, Consolidation, PreemptionRequest};
 pub use running::RunningWork;
 pub use verdict::KeptBy;
 pub use yielding::Yielding;

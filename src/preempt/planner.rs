@@ -7,8 +7,9 @@ use alloc::vec::Vec;
 
 use self::attempt::{Attempt, Known};
 use super::answer::Preemption;
-use super::moves::{self, Consolidation, Defragmentation, Room};
+use super::moves::{self, Defragmentation, Room};
 use super::need::Need;
+use super::request::Consolidation;
 use super::request::PreemptionRequest;
 use super::running::RunningWork;
 use crate::framework::Framework;

@@ -5,7 +5,6 @@
 //! `prices`; `search`; `consolidate`; `relocate`; `names`; `defragment`.
 
 mod consolidate;
-mod cost;
 mod defragment;
 mod names;
 mod prices;
@@ -13,15 +12,12 @@ mod relocate;
 mod repack;
 mod search;
 mod sequence;
-mod settings;
 mod stops;
 
 pub(crate) use consolidate::{Moved, consolidate, exchange, movable};
-pub use cost::{MoveClaim, MoveCost};
 pub use defragment::{Defragmentation, Room};
 pub(crate) use defragment::{domain_rows, room};
 pub(crate) use names::{make, named};
 pub(crate) use relocate::{Relocated, relocate};
 pub(crate) use repack::{Joint, Repack};
 pub(crate) use search::Best;
-pub use settings::{AnyUnit, Consolidation};

@@ -8,7 +8,6 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::cost::{MoveClaim, MoveCost};
 use super::prices::Prices;
 use super::repack::{Joint, Place, Repack, pods_of};
 use super::sequence::Layout;
@@ -16,6 +15,7 @@ use super::stops::{Schedule, schedule};
 use crate::place::PlaceError;
 use crate::preempt::arena::{Arena, Counts, Ground, Sizes};
 use crate::preempt::branch::TRIAL_STEPS;
+use crate::preempt::cost::{MoveClaim, MoveCost};
 use crate::preempt::need::Need;
 use crate::state::{Cluster, Plan};
 

@@ -11,9 +11,11 @@ use crate::place::{Certificate, Outcome, PlaceError, Planner, Request, Unplaced}
 use crate::preempt::answer::{EvictedPod, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 use crate::preempt::branch::{Best, Search};
 use crate::preempt::cost::Cost;
-use crate::preempt::moves::{self, Consolidation, MoveClaim, MoveCost, Moved, Repack};
+use crate::preempt::cost::{MoveClaim, MoveCost};
+use crate::preempt::moves::{self, Moved, Repack};
 use crate::preempt::need::Need;
 use crate::preempt::policy::{Preemptor, never_preempts};
+use crate::preempt::request::Consolidation;
 use crate::preempt::request::{Lifted, PreemptionRequest};
 use crate::preempt::running::RunningWork;
 use crate::preempt::search;

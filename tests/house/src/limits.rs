@@ -132,7 +132,7 @@ pub const FOLDERS: &[Folder] = &[
     Folder { name: "model",      boxes: 18, circles: 0, in_circles: 0 },
     Folder { name: "place",      boxes: 17, circles: 0, in_circles: 0 },
     Folder { name: "plugins",    boxes: 26, circles: 0, in_circles: 0 },
-    Folder { name: "preempt",    boxes: 23, circles: 1, in_circles: 3 },
+    Folder { name: "preempt",    boxes: 23, circles: 0, in_circles: 0 },
     Folder { name: "quota",      boxes: 6,  circles: 0, in_circles: 0 },
     Folder { name: "reclaim",    boxes: 2,  circles: 0, in_circles: 0 },
     Folder { name: "reference",  boxes: 8, circles: 0, in_circles: 0 },
