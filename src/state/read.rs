@@ -39,7 +39,7 @@ impl Cluster {
         self.node_count
     }
 
-    /// How many pods are bound.
+    /// How many pods are bound. In a transaction, pods that it evicts count until it is committed.
     pub fn pod_count(&self) -> usize {
         self.pods.len()
     }
