@@ -125,8 +125,40 @@ impl Located {
     /// An error with the line of the field that it names, or of what that is in; so many lines stand
     /// before the text that was read.
     pub(crate) fn place(&self, error: &Error, before: usize) -> String {
-        let field = error.model().map_or("", |error| error.field.as_str());
-        format!("{error} (line {})", self.line_of(field) + before as u64)
+        let (object, field) =
+            error.model().map_or(("", ""), |error| (error.object.as_str(), error.field.as_str()));
+        let own = self.item(object).unwrap_or(self);
+        format!("{error} (line {})", own.line_of(field) + before as u64)
+    }
+
+    /// The object of a list that an error names as kind and name.
+    fn item(&self, object: &str) -> Option<&Located> {
+        let (kind, name) = object.split_once(' ')?;
+        let name = name.rsplit('/').next()?;
+        let items = match &self.0.value {
+            Tree::List(_) => self,
+            _ => self.entry("items")?,
+        };
+        let Tree::List(items) = &items.0.value else { return None };
+        items.iter().find(|item| {
+            let text = |of: Option<&Located>| match &of?.0.value {
+                Tree::Leaf(Value::Text(text)) => Some(text.clone()),
+                _ => None,
+            };
+            let own_kind = text(item.entry("kind")).map(|kind| kind.to_lowercase());
+            let own_name = text(item.entry("metadata").and_then(|own| own.entry("name")));
+            own_kind.is_none_or(|own| own == kind) && own_name.as_deref() == Some(name)
+        })
+    }
+
+    /// The last entry of a name in a map.
+    fn entry(&self, name: &str) -> Option<&Located> {
+        match &self.0.value {
+            Tree::Map(entries) => {
+                entries.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value)
+            }
+            _ => None,
+        }
     }
 
     /// The line of a field, by its path as errors have it: `spec.tolerations[1].operator`.

@@ -12,10 +12,7 @@ use crate::common::cli::{Finish, MISUSE};
 pub(crate) fn account(file: &str, mode: Mode) -> Result<Finish, String> {
     let mut finish = Finish::default();
     let text = super::manifests::text(file)?;
-    let starts = Starts::of(&text);
-    let lines: Vec<&str> = text.lines().collect();
-    for (index, (begin, end)) in starts.spans(lines.len()).enumerate() {
-        let own = lines.get(begin..end).unwrap_or_default().join("\n");
+    for (index, (begin, own)) in parts(&text).into_iter().enumerate() {
         let document = match located::documents(file, &own) {
             Ok(documents) => documents.into_iter().next(),
             Err(_) => {
@@ -41,6 +38,36 @@ pub(crate) fn account(file: &str, mode: Mode) -> Result<Finish, String> {
         finish.out.push_str(&format!("{}\n", line(index, &reading)));
     }
     Ok(finish)
+}
+
+/// The documents of a text, each with the number of lines before it.
+fn parts(text: &str) -> Vec<(usize, String)> {
+    if let Some(values) = json_values(text) {
+        return values;
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let own = |(begin, end)| (begin, lines.get(begin..end).unwrap_or_default().join("\n"));
+    Starts::of(text).spans(lines.len()).map(own).collect()
+}
+
+/// JSON values one after the other, as `kubectl` and logs of it write them; `None` of other text.
+fn json_values(text: &str) -> Option<Vec<(usize, String)>> {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return None;
+    }
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(value) = values.next() {
+        value.ok()?;
+        let end = values.byte_offset();
+        let own = text.get(from..end)?;
+        let bare = own.trim_start();
+        let begin = text.get(..end - bare.len())?.matches('\n').count();
+        found.push((begin, bare.to_string()));
+        from = end;
+    }
+    Some(found)
 }
 
 /// The lines on which documents begin, those of empty ones included.

@@ -162,8 +162,9 @@ fn withhold(objects: &mut Objects) {
     }
     for record in objects.pods.iter_mut().filter(|record| record.pod.node.is_none()) {
         let shape = record.pod.shape().clone();
-        let local = shape.labels.get(QUEUE_NAME).map(String::as_str);
-        let reasons = objects.withheld.of_pod(&shape.namespace, local);
+        let label = |name: &str| shape.labels.get(name).map(String::as_str);
+        let queue = label("kai.scheduler/queue").unwrap_or("");
+        let reasons = objects.withheld.of_pod(&shape.namespace, queue, label(QUEUE_NAME));
         record.pod.scheduling_gates.extend(reasons.cloned());
     }
 }

@@ -1,7 +1,8 @@
 //! Metadata of every object: names, namespaces, labels.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
 use super::field::{Fault, Field, Object};
 use super::mode::Mode;
@@ -40,6 +41,27 @@ pub(super) fn name(root: &Field<'_>) -> Fault<String> {
         check_subdomain(&field, name)?;
     }
     Ok(String::from(name))
+}
+
+/// The longest part of a `generateName` that the API server takes.
+const GENERATED_BASE: usize = 58;
+
+/// Names an object that has a `generateName` alone. The API server draws five characters at random;
+/// here they count the objects of that `generateName`, so that a reading can be repeated.
+pub(super) fn generate_name(value: &mut Value, made: &mut BTreeMap<String, u32>) {
+    let Value::Map(fields) = value else { return };
+    let metadata = fields.iter_mut().rev().find(|(field, _)| field == "metadata");
+    let Some((_, metadata)) = metadata else { return };
+    let stated = metadata.entry("generateName").and_then(Value::text).map(ToString::to_string);
+    let Value::Map(entries) = metadata else { return };
+    let Some(stated) = stated.filter(|stated| !stated.is_empty()) else { return };
+    if entries.iter().any(|(field, _)| field == "name") {
+        return;
+    }
+    let base: String = stated.chars().take(GENERATED_BASE).collect();
+    let count = made.entry(stated).or_default();
+    entries.push(("name".into(), Value::Text(format!("{base}{count:05}"))));
+    *count = count.saturating_add(1);
 }
 
 /// The namespace of an object, `default` where it says none.

@@ -65,6 +65,8 @@ pub(super) struct Objects {
     pub(super) withheld: Withheld,
     pub(super) topologies: Topologies,
     pub(super) cards: Cards,
+    /// The number of names made so far from each `generateName`.
+    generated: BTreeMap<String, u32>,
     /// Objects that a second one with the same kind and name must not follow.
     seen: BTreeSet<(&'static str, String, String)>,
     order: u64,
@@ -99,6 +101,7 @@ impl Objects {
             withheld: Withheld::default(),
             topologies: Topologies::default(),
             cards: Cards::default(),
+            generated: BTreeMap::new(),
             seen: BTreeSet::new(),
             order: 0,
         }
@@ -139,6 +142,9 @@ impl Objects {
                         let mut value = value;
                         if own_kind_missing {
                             state_kind(&mut value, &version, &kind);
+                        }
+                        if self.mode == Mode::AsWritten {
+                            metadata::generate_name(&mut value, &mut self.generated);
                         }
                         self.object(&value, &version, &kind)
                     }

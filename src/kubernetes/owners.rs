@@ -12,22 +12,47 @@ use super::pod::PodRecord;
 use crate::base::hash::FixedMap;
 use crate::model::{LabelSelector, Labels, PodShape};
 
+/// The kind of services, among those of controllers.
+pub(super) const SERVICE: &str = "Service";
+
 /// The selectors of services and controllers.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// By namespace.
-    services: BTreeMap<String, Vec<Labels>>,
+    /// By namespace and name.
+    services: BTreeMap<String, BTreeMap<String, Labels>>,
     /// By kind, namespace and name.
     controllers: BTreeMap<(String, String, String), LabelSelector>,
 }
 
 impl Owners {
+    /// Takes a service or a controller; an earlier one of its kind and name is forgotten.
+    pub(super) fn take(&mut self, kind: &str, root: &Field<'_>) -> Fault<()> {
+        self.forget(kind, &metadata::namespace(root)?, &metadata::name(root)?);
+        match kind {
+            SERVICE => self.service(root),
+            _ => self.controller(kind, root),
+        }
+    }
+
+    /// Forgets a service or a controller.
+    pub(super) fn forget(&mut self, kind: &str, namespace: &str, name: &str) {
+        if kind != SERVICE {
+            self.controllers.remove(&(kind.into(), namespace.into(), name.into()));
+        } else if let Some(services) = self.services.get_mut(namespace) {
+            services.remove(name);
+            if services.is_empty() {
+                self.services.remove(namespace);
+            }
+        }
+    }
+
     pub(super) fn service(&mut self, root: &Field<'_>) -> Fault<()> {
-        metadata::name(root)?;
+        let name = metadata::name(root)?;
         let Some(spec) = root.get("spec")? else { return Ok(()) };
         if spec.get("selector")?.is_some() {
             let selector = spec.labels("selector")?;
-            self.services.entry(metadata::namespace(root)?).or_default().push(selector);
+            let own = self.services.entry(metadata::namespace(root)?).or_default();
+            own.insert(name, selector);
         }
         Ok(())
     }
@@ -76,10 +101,18 @@ impl Owners {
         }
     }
 
+    /// Selectors of the services and of the controller that a pod belongs to, as one; `None` if there
+    /// are none. O(services of the namespace).
+    ///
     /// Source: `k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper`, `DefaultSelector`.
-    fn selector(&self, shape: &PodShape, controller: Option<&Controller>) -> Option<LabelSelector> {
+    pub(super) fn selector(
+        &self,
+        shape: &PodShape,
+        controller: Option<&Controller>,
+    ) -> Option<LabelSelector> {
         let mut merged = LabelSelector::default();
-        for selector in self.services.get(&shape.namespace).into_iter().flatten() {
+        let services = self.services.get(&shape.namespace).into_iter().flatten();
+        for selector in services.map(|(_, selector)| selector) {
             if selector.iter().all(|(key, value)| shape.labels.get(key) == Some(value)) {
                 merged.match_labels.extend(selector.clone());
             }

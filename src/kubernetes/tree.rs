@@ -11,7 +11,7 @@ use super::groups::Nature;
 use super::manifests::Note;
 use super::membership::Family;
 use crate::base::clip::clip;
-use crate::model::{GroupPolicy, PodGroup, Problem};
+use crate::model::{GroupPolicy, PodGroup, PreemptionPolicy, Problem};
 
 /// The deepest tree of groups, pods not counted.
 pub(super) const MAX_LEVELS: usize = 4;
@@ -188,6 +188,9 @@ impl Forest<'_> {
         let explicit = objects.iter().find_map(|at| self.assembly.objects[*at].priority);
         let highest = group.all_pods().iter().map(|pod| pod.priority).max();
         set_priority(&mut group, explicit.or(highest).unwrap_or(0));
+        if let Some(policy) = objects.iter().find_map(|at| self.assembly.objects[*at].preemption) {
+            set_preemption(&mut group, policy);
+        }
         group.check().map_err(|error| (self.assembly.objects[root].source, error))?;
         trees.push((order, group));
         Ok(())
@@ -346,6 +349,21 @@ impl Forest<'_> {
             let object = &assembly.objects[*at];
             Some((object.priority?, &object.label))
         });
+        let mut policies = objects.iter().filter_map(|at| {
+            let object = &assembly.objects[*at];
+            Some((object.preemption?, object))
+        });
+        let policy = policies.next();
+        if let Some((policy, above)) = policy
+            && let Some((_, other)) = policies.find(|(own, _)| *own != policy)
+        {
+            let text = format!("is not that of {}, a group of the same tree", above.label);
+            if assembly.strict {
+                let error = other.fail("spec.preemptionPolicy", Problem::Invalid(text));
+                return Err((other.source, error));
+            }
+            return Ok(Some("groups of a tree disagree on preemptionPolicy".to_string()));
+        }
         for member in &members {
             let (field, problem) = if !object.may_differ()
                 && let Some((priority, label)) = stated
@@ -361,7 +379,10 @@ impl Forest<'_> {
             } else if member.scheduler != first.scheduler {
                 let text = format!("is not that of pod {}", full_name(first));
                 ("schedulerName", format!("{text}, a member of the same group"))
-            } else if object.family == Family::Kubernetes && member.preempts != first.preempts {
+            } else if object.family == Family::Kubernetes
+                && policy.is_none()
+                && member.preempts != first.preempts
+            {
                 let text = format!("is not that of pod {}", full_name(first));
                 ("preemptionPolicy", format!("{text}, a member of the same group"))
             } else {
@@ -388,6 +409,16 @@ fn full_name(record: &super::pod::PodRecord) -> String {
 fn reduce(policy: &mut GroupPolicy, satisfied: u32) {
     if let GroupPolicy::Gang { min_count } = policy {
         *min_count = min_count.saturating_sub(satisfied).max(1);
+    }
+}
+
+/// Gives all members the policy that their group states.
+fn set_preemption(group: &mut PodGroup, policy: PreemptionPolicy) {
+    for pod in &mut group.pods {
+        pod.preemption_policy = policy;
+    }
+    for inner in &mut group.groups {
+        set_preemption(inner, policy);
     }
 }
 

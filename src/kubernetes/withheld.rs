@@ -13,7 +13,7 @@ use super::metadata;
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
     namespaces: BTreeMap<String, Vec<String>>,
-    /// Queues of Volcano.
+    /// Queues of Volcano and of KAI.
     queues: BTreeMap<String, Vec<String>>,
     flavors: BTreeMap<String, Vec<String>>,
     /// The flavours of cluster queues.
@@ -28,7 +28,7 @@ impl Withheld {
         match (group, kind) {
             ("", "LimitRange") => note(&mut self.namespaces, metadata::namespace(root)?, root),
             ("", "Namespace") => note(&mut self.namespaces, metadata::name(root)?, root),
-            ("scheduling.volcano.sh", "Queue") => {
+            ("scheduling.volcano.sh" | "scheduling.run.ai", "Queue") => {
                 note(&mut self.queues, metadata::name(root)?, root);
             }
             ("kueue.x-k8s.io", "ResourceFlavor") => {
@@ -65,7 +65,7 @@ impl Withheld {
         self.namespaces.get(namespace).map_or(&[], Vec::as_slice)
     }
 
-    /// Why what waits in a queue is left alone: in one of Volcano, or in a local one of Kueue.
+    /// Why what waits in a queue is left alone: in one of Volcano or KAI, or in a local one of Kueue.
     pub(super) fn of_queue(
         &self,
         namespace: &str,
@@ -79,13 +79,14 @@ impl Withheld {
         self.queues.get(queue).into_iter().chain(flavors).flatten()
     }
 
-    /// Why a pod is left alone, by its namespace and the local queue that its label names.
+    /// Why a pod is left alone, by its namespace and the queues that its labels name.
     pub(super) fn of_pod(
         &self,
         namespace: &str,
+        queue: &str,
         local: Option<&str>,
     ) -> impl Iterator<Item = &String> {
-        self.of_namespace(namespace).iter().chain(self.of_queue(namespace, "", local))
+        self.of_namespace(namespace).iter().chain(self.of_queue(namespace, queue, local))
     }
 
     /// Whether nothing is left alone.

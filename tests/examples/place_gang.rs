@@ -335,6 +335,70 @@ spec:
     assert!(finish.err.ends_with("(line 18)\n"), "{}", finish.err);
 }
 
+/// The documents that an account has lines for, by number and name, and its errors.
+fn account(name: &str, text: &str) -> (Vec<(u64, String)>, String) {
+    let path = file(name, text);
+    let finish = run(&["--manifests", &path, "--reading", "json"]);
+    let lines = finish.out.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        (line["doc"].as_u64().unwrap(), line["name"].as_str().unwrap().to_owned())
+    });
+    (lines.collect(), finish.err.replace(&path, "FILE"))
+}
+
+#[test]
+fn streams_of_every_form_are_accounted_for_document_by_document() {
+    let named = |names: &[(u64, &str)]| -> Vec<(u64, String)> {
+        names.iter().map(|(at, name)| (*at, (*name).to_owned())).collect()
+    };
+    let node = |name: &str| node(name, 1).to_string();
+    // JSON values one after the other, as `kubectl` writes them.
+    let text = format!("{}\n{}\n", node("a"), node("b"));
+    assert_eq!(account("stream.json", &text), (named(&[(0, "a"), (1, "b")]), String::new()));
+    // Lines that end as on Windows, anchors, and a document that is empty.
+    let text = "---\r\napiVersion: v1\r\nkind: Node\r\nmetadata: &m {name: a}\r\n---\r\n---\r\n\
+                apiVersion: v1\r\nkind: Node\r\nmetadata: {name: b, labels: {x: y}}\r\n";
+    assert_eq!(account("crlf.yaml", text), (named(&[(0, "a"), (2, "b")]), String::new()));
+    // A document that is no YAML is an error with its line, and those beside it are read.
+    let text = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n---\na: [\n---\napiVersion: v1\n\
+                kind: Node\nmetadata: {name: b}\n";
+    let (lines, errors) = account("broken.yaml", text);
+    assert_eq!(lines, named(&[(0, "a"), (2, "b")]));
+    assert!(errors.contains("line 5") || errors.contains("line 6"), "{errors}");
+    // Of a list the line is that of the object's field.
+    let text = "apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: a}
+    spec: {containers: [{name: c}]}
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: b}
+    spec:
+      containers: [{name: c}]
+      tolerations:
+        - {key: k, operator: Near}
+";
+    let (_, errors) = account("list.yaml", text);
+    assert!(errors.ends_with("(line 14)\n"), "{errors}");
+    // A key that stands twice, and a wrong type.
+    for (text, error) in [
+        (
+            "apiVersion: v1\nkind: Node\nmetadata:\n  name: a\n  name: b\n",
+            "error: FILE: node b: metadata: \"name\" occurs twice (line 4)\n",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: [{name: c}]\n  \
+             nodeName: 5\n",
+            "error: FILE: pod default/a: spec.nodeName: is a number, not a string (line 6)\n",
+        ),
+    ] {
+        assert_eq!(account("fault.yaml", text).1, error);
+    }
+}
+
 #[test]
 fn pods_with_refused_fields_are_not_placed_and_the_explanation_names_them() {
     let cluster = file("refused-cluster.json", node("n1", 8).to_string());

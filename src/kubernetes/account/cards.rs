@@ -1,6 +1,6 @@
 //! Devices of nodes and their NUMA zones, as agents report them.
 
-use super::parts::PLAIN;
+use super::dialects::PLAIN;
 use super::rule::Rule::{
     Choice as ByChoice, Each, Fields, Holds, Honoured, Ignored, Metadata, Part, Refused, Silent,
     Whole,
@@ -58,13 +58,16 @@ static DEVICE_LABELS: Keys = Keys {
         ("node.koordinator.sh/gpu-vendor", Ignored("no pod asks for a vendor")),
         ("node.koordinator.sh/gpu-partition-policy", Honoured),
     ]],
-    prefixes: &[],
+    prefixes: &[&[("node.koordinator.sh/", Ignored("no pod asks for it"))]],
     other: Silent,
 };
 static DEVICE_ANNOTATIONS: Keys = Keys {
     name: "device annotations",
     known: &[&[("scheduling.koordinator.sh/gpu-partitions", Honoured)]],
-    prefixes: &[&[("scheduling.koordinator.sh/", Refused(PARTITIONS))]],
+    prefixes: &[&[
+        ("scheduling.koordinator.sh/", Refused(PARTITIONS)),
+        ("node.koordinator.sh/", Ignored("agents of the node write it for themselves")),
+    ]],
     other: Silent,
 };
 const PARTITIONS: &str = "no key that is read: none of these cards is given away";

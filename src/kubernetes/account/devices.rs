@@ -1,8 +1,9 @@
 //! Devices by claim: classes, slices, claims, templates and taints by rule.
 
-use super::parts::{NODE_TERM, PLAIN};
+use super::dialects::PLAIN;
+use super::parts::NODE_TERM;
 use super::rule::Rule::{
-    Each, Fields, Honoured, Ignored, Metadata, Part, Refused, Silent, Table as ByTable, Whole,
+    Each, Fields, Holds, Honoured, Metadata, Part, Refused, Silent, Table as ByTable, Whole,
 };
 use super::rule::{Entry, Kind, Rule, Table};
 
@@ -51,7 +52,7 @@ static CLAIM: Table = Table {
                 "constraints",
                 Whole(&[("requests", Part), ("matchAttribute", Part), ("distinctAttribute", Part)]),
             ),
-            ("config", Ignored(DRIVER)),
+            ("config", Holds(DRIVER)),
         ]),
     )]),
 };
@@ -107,7 +108,7 @@ pub(super) const KINDS: &[Kind] = &[
                 Fields(&[
                     ("selectors", SELECTORS),
                     ("extendedResourceName", Honoured),
-                    ("config", Ignored(DRIVER)),
+                    ("config", Holds(DRIVER)),
                 ]),
             ),
         ],

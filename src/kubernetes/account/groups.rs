@@ -1,14 +1,14 @@
 //! Objects that describe groups of pods.
 
+use super::dialects::PLAIN;
 use super::keys::{GROUP_ANNOTATION_KEYS, GROUP_LABEL_KEYS};
-use super::parts::{CLAIMS, PLAIN};
+use super::parts::CLAIMS;
 use super::rule::Rule::{
     Each, Fields, Holds, Honoured, Ignored, Metadata, Part, Refused, Silent, Whole,
 };
 use super::rule::{Entry, Kind, Rule};
 
 const SUBGROUPS: &str = "subgroups by labels of pods are not read";
-const MEMBERS: &str = "of members their own policy counts";
 const EXACT: &str = "placement is exact: the members needed have room for what they ask";
 const TEMPLATE: &str = "of a template its policy alone is taken";
 const COPY: &str = "the group is a copy of its template";
@@ -47,7 +47,7 @@ macro_rules! group_spec {
             ("disruptionMode", Honoured),
             ("priorityClassName", Honoured),
             ("priority", Honoured),
-            ("preemptionPolicy", Ignored(MEMBERS)),
+            ("preemptionPolicy", Honoured),
             ("parentCompositePodGroupName", Honoured),
             $($own),*
         ])

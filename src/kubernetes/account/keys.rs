@@ -2,25 +2,23 @@
 
 use alloc::vec::Vec;
 
-use super::rule::Rule::{Honoured, Ignored, Refused, Silent};
+use super::dialects::{
+    AGENT, DEVICES, DIALECTS, HOLDS_CONTROLLER, KEY, LABEL_DIALECTS, PRIORITY, QUEUE,
+    QUEUE_PREFIXES, TOPOLOGY, WRITTEN,
+};
+use super::rule::Rule::{Holds, Honoured, Ignored, Refused, Silent};
 use super::rule::{Choice, Entry, Keys, Rule, Spot};
 use crate::kubernetes::json;
 use crate::kubernetes::mode::Mode;
 use crate::kubernetes::value::Value;
 
-/// Queues of groups are no business of the reader of pods and groups.
-pub(super) const QUEUE: &str = "queues order what waits: they are read by `kubernetes::queues`";
-const PRIORITY: &str = "it says when pods start or stop, not where";
-const WRITTEN: &str = "a scheduler or a controller writes it";
-const KEY: &str = "a key of this dialect that is not read";
-const GONE: &str = "a key that Kubernetes has given up";
-const TOPOLOGY: &str = "the topology of this dialect is not read";
-const DEVICES: &str = "the devices of this dialect are not read";
 const GANG: &str = "the gangs of this dialect are not read";
 const NUMA: &str = "NUMA nodes of pods are not modelled";
 const EXCLUSIVE: &str = "a domain for one group alone is not modelled";
 const HOLDS_TOTAL: &str = "it is not below the minimum, and asks for nothing more";
 const HOLDS_GANG: &str = "its pods are a gang anyway";
+const HOLDS_APPLICATION: &str = "its pods are one group";
+const NETWORK: &str = "the network plugin of the node reads it";
 
 /// Gangs that pods name, in the dialects that are read.
 const MEMBERSHIP_LABELS: &[Entry] = &[
@@ -39,27 +37,26 @@ const POD_LABELS: &[Entry] = &[
     ("quota.scheduling.koordinator.sh/preemptible", Ignored(PRIORITY)),
     ("kueue.x-k8s.io/queue-name", Ignored(QUEUE)),
     ("kueue.x-k8s.io/priority-class", Ignored(PRIORITY)),
-    ("kueue.x-k8s.io/managed", Ignored(WRITTEN)),
-    ("kueue.x-k8s.io/podset", Ignored(WRITTEN)),
-    ("kueue.x-k8s.io/tas", Ignored(WRITTEN)),
+    ("kueue.x-k8s.io/managed", Honoured),
+    ("kueue.x-k8s.io/podset", Honoured),
+    ("kueue.x-k8s.io/tas", Honoured),
     ("kueue.x-k8s.io/pod-group-name", Refused(GANG)),
     ("kai.scheduler/queue", Ignored(QUEUE)),
     ("kai.scheduler/preemptibility", Ignored(PRIORITY)),
     ("kai.scheduler/node-pool", Refused("node pools of KAI are not read")),
     ("kai.scheduler/subgroup-name", Honoured),
     ("runai/queue", Ignored(QUEUE)),
-    ("runai-gpu-group", Ignored(WRITTEN)),
+    ("runai-gpu-group", Honoured),
     ("runai/node-pool", Refused("node pools of KAI are not read")),
     ("yunikorn.apache.org/queue", Ignored(QUEUE)),
     ("yunikorn.apache.org/username", Ignored(QUEUE)),
     ("volcano.sh/queue-name", Ignored(QUEUE)),
     ("volcano.sh/preemptable", Ignored(PRIORITY)),
-    ("volcano.sh/job-name", Ignored(WRITTEN)),
-    ("volcano.sh/job-namespace", Ignored(WRITTEN)),
-    ("volcano.sh/task-spec", Ignored(WRITTEN)),
-    ("volcano.sh/task-index", Ignored(WRITTEN)),
-    ("volcano.sh/queue-name", Ignored(QUEUE)),
-    ("hami.io/vgpu-node", Ignored(WRITTEN)),
+    ("volcano.sh/job-name", Honoured),
+    ("volcano.sh/job-namespace", Honoured),
+    ("volcano.sh/task-spec", Honoured),
+    ("volcano.sh/task-index", Honoured),
+    ("hami.io/vgpu-node", Honoured),
 ];
 
 /// Labels that workloads are read by, beside those that bear on nothing.
@@ -68,7 +65,7 @@ const WORKLOAD_LABELS: &[Entry] = &[
     ("kueue.x-k8s.io/priority-class", Honoured),
     ("kueue.x-k8s.io/max-exec-time-seconds", Ignored(PRIORITY)),
     ("kueue.x-k8s.io/prebuilt-workload-name", Ignored(QUEUE)),
-    ("kueue.x-k8s.io/managed", Ignored(WRITTEN)),
+    ("kueue.x-k8s.io/managed", Holds(WRITTEN)),
     ("kai.scheduler/queue", Honoured),
     ("kai.scheduler/preemptibility", Ignored(PRIORITY)),
     ("kai.scheduler/node-pool", Refused("node pools of KAI are not read")),
@@ -76,12 +73,16 @@ const WORKLOAD_LABELS: &[Entry] = &[
     ("runai/node-pool", Refused("node pools of KAI are not read")),
     ("priorityClassName", Honoured),
     ("ray.io/priority-class-name", Honoured),
-    ("ray.io/gang-scheduling-enabled", Rule::Holds(HOLDS_GANG)),
+    ("ray.io/gang-scheduling-enabled", Holds(HOLDS_GANG)),
     ("volcano.sh/queue-name", Ignored(QUEUE)),
     ("volcano.sh/network-topology-mode", Honoured),
     ("volcano.sh/network-topology-highest-tier-allowed", Honoured),
     ("yunikorn.apache.org/queue", Ignored(QUEUE)),
-    ("yunikorn.apache.org/app-id", Rule::Holds("its pods are one group")),
+    ("yunikorn.apache.org/app-id", Holds(HOLDS_APPLICATION)),
+    ("applicationId", Holds(HOLDS_APPLICATION)),
+    ("spark-app-selector", Holds(HOLDS_APPLICATION)),
+    ("queue", Ignored(QUEUE)),
+    ("ring-controller.atlas", Holds(HOLDS_CONTROLLER)),
     ("yunikorn.apache.org/username", Ignored(QUEUE)),
     ("quota.scheduling.koordinator.sh/name", Ignored(QUEUE)),
     ("quota.scheduling.koordinator.sh/preemptible", Ignored(PRIORITY)),
@@ -90,11 +91,11 @@ const WORKLOAD_LABELS: &[Entry] = &[
 
 /// Koordinator's gangs, on their object or on their pods.
 const KOORDINATOR_GANG: &[Entry] = &[
-    ("gang.scheduling.koordinator.sh/total-number", Rule::Holds(HOLDS_TOTAL)),
+    ("gang.scheduling.koordinator.sh/total-number", Holds(HOLDS_TOTAL)),
     ("gang.scheduling.koordinator.sh/mode", Honoured),
     ("gang.scheduling.koordinator.sh/waiting-time", Honoured),
     ("gang.scheduling.koordinator.sh/groups", Honoured),
-    ("gang.scheduling.koordinator.sh/timeout", Ignored(WRITTEN)),
+    ("gang.scheduling.koordinator.sh/timeout", Holds(WRITTEN)),
     ("gang.scheduling.koordinator.sh/match-policy", Rule::Choice(&MATCH_POLICY)),
     ("pod-group.scheduling.sigs.k8s.io/match-policy", Rule::Choice(&MATCH_POLICY)),
     ("gang.scheduling.koordinator.sh/network-topology-spec", Honoured),
@@ -104,7 +105,7 @@ const KOORDINATOR_GANG: &[Entry] = &[
 /// Members that count towards the minimum: waiting and running ones, here.
 static MATCH_POLICY: Choice = Choice {
     options: &[
-        ("waiting-and-running, once-satisfied", Rule::Holds("members that run count")),
+        ("waiting-and-running, once-satisfied", Holds("members that run count")),
         ("any other", Refused("members that run count here")),
     ],
     pick: |spot, _| {
@@ -122,20 +123,20 @@ const POD_ANNOTATIONS: &[Entry] = &[
     ("scheduling.volcano.sh/queue-name", Ignored(QUEUE)),
     ("volcano.sh/task-spec", Honoured),
     ("volcano.sh/job-name", Honoured),
-    ("volcano.sh/job-version", Ignored(WRITTEN)),
-    ("volcano.sh/job-retry-count", Ignored(WRITTEN)),
+    ("volcano.sh/job-version", Holds(WRITTEN)),
+    ("volcano.sh/job-retry-count", Holds(WRITTEN)),
     ("volcano.sh/queue-name", Ignored(QUEUE)),
-    ("volcano.sh/template-uid", Ignored(WRITTEN)),
-    ("volcano.sh/task-index", Ignored(WRITTEN)),
+    ("volcano.sh/template-uid", Holds(WRITTEN)),
+    ("volcano.sh/task-index", Holds(WRITTEN)),
     ("volcano.sh/preemptable", Ignored(PRIORITY)),
     ("volcano.sh/cooldown-time", Ignored(PRIORITY)),
     ("volcano.sh/evict-priority", Ignored(PRIORITY)),
     ("volcano.sh/numa-topology-policy", Honoured),
     ("kai.scheduler/staleness-grace-period", Ignored(PRIORITY)),
     ("kai.scheduler/preemption-delay", Ignored(PRIORITY)),
-    ("kai.scheduler/last-start-timestamp", Ignored(WRITTEN)),
-    ("kai.scheduler/numa-placement-predicted", Ignored(WRITTEN)),
-    ("kai.scheduler/numa-placement-observed", Ignored(WRITTEN)),
+    ("kai.scheduler/last-start-timestamp", Holds(WRITTEN)),
+    ("kai.scheduler/numa-placement-predicted", Holds(WRITTEN)),
+    ("kai.scheduler/numa-placement-observed", Holds(WRITTEN)),
     ("pod-group-name", Honoured),
     ("gpu-fraction", Honoured),
     ("gpu-memory", Honoured),
@@ -143,7 +144,7 @@ const POD_ANNOTATIONS: &[Entry] = &[
     ("gpu-fraction-container-name", Rule::Choice(&OF_FRACTION)),
     ("mps", Rule::Choice(&MPS)),
     ("gang.scheduling.koordinator.sh/network-topology-spec", Refused("it is read of the group")),
-    ("received-resource-type", Ignored(WRITTEN)),
+    ("received-resource-type", Holds(WRITTEN)),
     ("yunikorn.apache.org/queue", Ignored(QUEUE)),
     ("yunikorn.apache.org/user.info", Ignored(QUEUE)),
     ("yunikorn.apache.org/allow-preemption", Ignored(PRIORITY)),
@@ -154,12 +155,12 @@ const POD_ANNOTATIONS: &[Entry] = &[
     ("kueue.x-k8s.io/pod-group-total-count", Refused(GANG)),
     ("kueue.x-k8s.io/pod-group-fast-admission", Ignored(QUEUE)),
     ("kueue.x-k8s.io/retriable-in-group", Ignored(PRIORITY)),
-    ("kueue.x-k8s.io/role-hash", Ignored(WRITTEN)),
-    ("kueue.x-k8s.io/workload", Ignored(WRITTEN)),
-    ("kueue.x-k8s.io/pod-suspending-parent", Ignored(WRITTEN)),
+    ("kueue.x-k8s.io/role-hash", Holds(WRITTEN)),
+    ("kueue.x-k8s.io/workload", Holds(WRITTEN)),
+    ("kueue.x-k8s.io/pod-suspending-parent", Holds(WRITTEN)),
     ("kueue.x-k8s.io/podset-required-topology", Honoured),
     ("kueue.x-k8s.io/podset-preferred-topology", Honoured),
-    ("kueue.x-k8s.io/podset-unconstrained-topology", Rule::Holds("any place will do")),
+    ("kueue.x-k8s.io/podset-unconstrained-topology", Holds("any place will do")),
     ("kueue.x-k8s.io/podset-slice-required-topology", Honoured),
     ("kueue.x-k8s.io/podset-slice-size", Honoured),
     ("kueue.x-k8s.io/podset-slice-required-topology-constraints", Honoured),
@@ -173,23 +174,38 @@ const POD_ANNOTATIONS: &[Entry] = &[
     ("hami.io/vgpu-devices-allocated", Honoured),
     ("volcano.sh/vgpu-ids-new", Honoured),
     ("scheduling.koordinator.sh/device-allocated", Honoured),
-    ("scheduling.koordinator.sh/bind-timestamp", Ignored(WRITTEN)),
-    ("scheduling.koordinator.sh/gpu-minors", Ignored(WRITTEN)),
-    ("volcano.sh/devices-to-allocate", Ignored(WRITTEN)),
-    ("volcano.sh/vgpu-node", Ignored(WRITTEN)),
-    ("volcano.sh/vgpu-time", Ignored(WRITTEN)),
-    ("volcano.sh/bind-phase", Ignored(WRITTEN)),
-    ("volcano.sh/bind-time", Ignored(WRITTEN)),
-    ("hami.io/vgpu-time", Ignored(WRITTEN)),
-    ("hami.io/vgpu-node", Ignored(WRITTEN)),
-    ("hami.io/bind-time", Ignored(WRITTEN)),
-    ("hami.io/bind-phase", Ignored(WRITTEN)),
+    ("scheduling.koordinator.sh/bind-timestamp", Holds(WRITTEN)),
+    ("scheduling.koordinator.sh/gpu-minors", Holds(WRITTEN)),
+    ("volcano.sh/devices-to-allocate", Holds(WRITTEN)),
+    ("volcano.sh/vgpu-node", Holds(WRITTEN)),
+    ("volcano.sh/vgpu-time", Holds(WRITTEN)),
+    ("volcano.sh/bind-phase", Holds(WRITTEN)),
+    ("volcano.sh/bind-time", Holds(WRITTEN)),
+    ("hami.io/vgpu-time", Holds(WRITTEN)),
+    ("hami.io/vgpu-node", Holds(WRITTEN)),
+    ("hami.io/bind-time", Holds(WRITTEN)),
+    ("hami.io/bind-phase", Holds(WRITTEN)),
     ("scheduling.koordinator.sh/numa-topology-spec", Rule::Choice(&NUMA_SPEC)),
     ("scheduling.koordinator.sh/device-joint-allocate", Rule::Choice(&JOINT)),
     ("scheduling.koordinator.sh/gpu-partition-spec", Rule::Choice(&PARTITION_SPEC)),
     ("scheduling.koordinator.sh/resource-spec", Refused(NUMA)),
     ("scheduling.koordinator.sh/network-topology-selector", Refused(TOPOLOGY)),
+    ("leaderworkerset.sigs.k8s.io/exclusive-topology", Rule::Choice(&ALONE)),
+    ("leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology", Rule::Choice(&ALONE)),
+    ("alpha.jobset.sigs.k8s.io/exclusive-topology", Rule::Choice(&ALONE)),
+    ("alpha.jobset.sigs.k8s.io/node-selector", Rule::Choice(&ALONE)),
+    ("kubernetes.io/ingress-bandwidth", Ignored(NETWORK)),
+    ("kubernetes.io/egress-bandwidth", Ignored(NETWORK)),
 ];
+
+/// A domain for one group alone, which its controller writes into pods as affinity.
+static ALONE: Choice = Choice {
+    options: &[
+        ("stored", Holds("its controller has written it into the pod's affinity")),
+        ("written", Refused(EXCLUSIVE)),
+    ],
+    pick: |_, mode| usize::from(mode == Mode::AsWritten),
+};
 
 /// KAI's keys of a fraction beside its size.
 static OF_FRACTION: Choice = Choice {
@@ -203,7 +219,7 @@ static OF_FRACTION: Choice = Choice {
 /// KAI's word that a fraction is shared by MPS, which any card can be.
 static MPS: Choice = Choice {
     options: &[
-        ("beside gpu-fraction or gpu-memory", Rule::Holds("any card serves it")),
+        ("beside gpu-fraction or gpu-memory", Holds("any card serves it")),
         ("without", Refused("no fraction of a GPU stands beside it")),
     ],
     pick: |spot, _| usize::from(!beside_fraction(spot)),
@@ -314,68 +330,6 @@ const MINIMA: &[Entry] = &[
     ("scheduling.volcano.sh/group-min-member", Honoured),
 ];
 
-/// Keys that bear on queues only, of any dialect.
-const QUEUE_PREFIXES: &[Entry] = &[
-    ("kube-queue/", Ignored(QUEUE)),
-    ("quota.scheduling.koordinator.sh/", Ignored(QUEUE)),
-    ("preemption-toleration.scheduling.x-k8s.io/", Ignored(PRIORITY)),
-    ("preemption-toleration.scheduling.sigs.k8s.io/", Ignored(PRIORITY)),
-];
-
-/// The prefixes of the dialects, by which keys of theirs that are not known are told.
-const DIALECTS: &[Entry] = &[
-    ("gang.scheduling.koordinator.sh/", Refused(KEY)),
-    ("scheduling.koordinator.sh/", Refused(KEY)),
-    ("pod-group.scheduling.sigs.k8s.io", Refused(KEY)),
-    ("scheduling.sigs.k8s.io/", Refused(KEY)),
-    ("scheduling.x-k8s.io/", Refused(KEY)),
-    ("app-group.scheduling.sigs.x-k8s.io", Refused(KEY)),
-    ("appgroup.diktyo.x-k8s.io", Refused(KEY)),
-    ("networktopology.diktyo.x-k8s.io", Refused(KEY)),
-    ("scheduling.volcano.sh/", Refused(KEY)),
-    ("volcano.sh/", Refused(KEY)),
-    ("kai.scheduler/", Refused(KEY)),
-    ("run.ai/", Refused(KEY)),
-    ("runai/", Refused(KEY)),
-    ("runai-gpu-group/", Ignored(WRITTEN)),
-    ("kueue.x-k8s.io/", Refused(KEY)),
-    ("yunikorn.apache.org/", Refused(KEY)),
-    ("hami.io/vgpu-", Ignored(WRITTEN)),
-    ("hami.io/", Refused(KEY)),
-    ("4pd.io/", Refused(KEY)),
-    ("nvidia.com/", Refused(DEVICES)),
-    ("amd.com/", Refused(DEVICES)),
-    ("hygon.com/", Refused(DEVICES)),
-    ("metax-tech.com/", Refused(DEVICES)),
-    ("mthreads.com/", Refused(DEVICES)),
-    ("iluvatar.ai/", Refused(DEVICES)),
-    ("cambricon.com/", Refused(DEVICES)),
-    ("huawei.com/", Refused(DEVICES)),
-    ("kunlunxin.com/", Refused(DEVICES)),
-    ("enflame.com/", Refused(DEVICES)),
-    ("aws.amazon.com/neuron", Refused(DEVICES)),
-    ("grove.io/", Refused(KEY)),
-    ("gpu.scheduling/", Refused(KEY)),
-    ("scheduler.alpha.kubernetes.io/", Refused(GONE)),
-    ("scheduling.k8s.io/", Refused(KEY)),
-];
-
-/// Labels by which devices or dialects are told, but which pods may bear as well as any.
-const LABEL_DIALECTS: &[Entry] = &[
-    ("scheduling.koordinator.sh/", Refused(KEY)),
-    ("scheduling.sigs.k8s.io/", Refused(KEY)),
-    ("scheduling.x-k8s.io/", Refused(KEY)),
-    ("app-group.scheduling.sigs.x-k8s.io", Refused(KEY)),
-    ("appgroup.diktyo.x-k8s.io", Refused(KEY)),
-    ("volcano.sh/network-topology", Refused(TOPOLOGY)),
-    ("volcano.sh/", Refused(KEY)),
-    ("kai.scheduler/", Refused(KEY)),
-    ("runai-gpu-group/", Ignored(WRITTEN)),
-    ("kueue.x-k8s.io/", Refused(KEY)),
-    ("yunikorn.apache.org/", Refused(KEY)),
-    ("hami.io/", Refused(KEY)),
-];
-
 /// The labels of a pod: any may be selected.
 pub(super) static POD_LABEL_KEYS: Keys = Keys {
     name: "pod labels",
@@ -426,7 +380,7 @@ pub(super) static GROUP_LABEL_KEYS: Keys = Keys {
         ("kai.scheduler/preemptibility", Ignored(PRIORITY)),
         ("kai.scheduler/node-pool", Refused("node pools of KAI are not read")),
         ("runai/queue", Ignored(QUEUE)),
-        ("volcano.sh/job-type", Ignored(WRITTEN)),
+        ("volcano.sh/job-type", Holds(WRITTEN)),
         ("volcano.sh/queue-name", Ignored(QUEUE)),
     ]],
     prefixes: &[QUEUE_PREFIXES, LABEL_DIALECTS],
@@ -443,9 +397,9 @@ pub(super) static GROUP_ANNOTATION_KEYS: Keys = Keys {
             ("volcano.sh/preemptable", Ignored(PRIORITY)),
             ("volcano.sh/cooldown-time", Ignored(PRIORITY)),
             ("kai.scheduler/staleness-grace-period", Ignored(PRIORITY)),
-            ("kai.scheduler/last-start-timestamp", Ignored(WRITTEN)),
-            ("kai.scheduler/stale-podgroup-timestamp", Ignored(WRITTEN)),
-            ("kai.scheduler/top-owner-metadata", Ignored(WRITTEN)),
+            ("kai.scheduler/last-start-timestamp", Holds(WRITTEN)),
+            ("kai.scheduler/stale-podgroup-timestamp", Holds(WRITTEN)),
+            ("kai.scheduler/top-owner-metadata", Holds(WRITTEN)),
         ],
         KOORDINATOR_GANG,
     ],
@@ -463,16 +417,21 @@ pub(super) static NODE_ANNOTATION_KEYS: Keys = Keys {
         ),
         ("volcano.sh/node-vgpu-register", Honoured),
         ("hami.io/node-nvidia-register", Honoured),
-        ("volcano.sh/node-vgpu-handshake", Ignored(WRITTEN)),
-        ("hami.io/node-handshake", Ignored(WRITTEN)),
-        ("hami.io/mutex.lock", Ignored(WRITTEN)),
+        ("volcano.sh/node-vgpu-handshake", Holds(WRITTEN)),
+        ("hami.io/node-handshake", Holds(WRITTEN)),
+        ("hami.io/mutex.lock", Holds(WRITTEN)),
     ]],
     prefixes: &[&[
         ("node.koordinator.sh/", Ignored("amplified and shared resources are not read")),
-        ("hami.io/node-handshake", Ignored(WRITTEN)),
+        ("hami.io/node-handshake", Holds(WRITTEN)),
         ("hami.io/node-", Refused(DEVICES)),
         ("hami.io/", Refused(KEY)),
-        ("kai.scheduler/", Ignored(WRITTEN)),
+        ("kai.scheduler/", Holds(WRITTEN)),
+        ("volcano.sh/node-", Refused(DEVICES)),
+        ("volcano.sh/", Ignored("oversold resources are not read")),
+        ("scheduling.koordinator.sh/", Ignored(AGENT)),
+        ("koordinator.sh/", Ignored(AGENT)),
+        ("yunikorn.apache.org/", Ignored(KEY)),
         ("nfd.node.kubernetes.io/", Silent),
     ]],
     other: Silent,
@@ -489,7 +448,10 @@ pub(super) static NAMESPACE_ANNOTATION_KEYS: Keys = Keys {
             ("scheduling.volcano.sh/", Ignored(QUEUE)),
             ("volcano.sh/", Ignored(QUEUE)),
             ("kueue.x-k8s.io/", Ignored(QUEUE)),
+            ("kai.scheduler/", Ignored(QUEUE)),
+            ("runai/", Ignored(QUEUE)),
             ("scheduler.alpha.kubernetes.io/", Rule::Choice(&OF_NAMESPACE)),
+            ("openshift.io/node-selector", Rule::Choice(&OF_NAMESPACE)),
         ],
     ],
     other: Silent,
@@ -498,7 +460,7 @@ pub(super) static NAMESPACE_ANNOTATION_KEYS: Keys = Keys {
 /// Node selectors and tolerations of a namespace.
 static OF_NAMESPACE: Choice = Choice {
     options: &[
-        ("stored", Rule::Holds("the API server has written it into pods")),
+        ("stored", Holds("the API server has written it into pods")),
         ("written", Refused("what a namespace asks of nodes is not filled in")),
     ],
     pick: |_, mode| usize::from(mode == Mode::AsWritten),

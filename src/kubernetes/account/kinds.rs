@@ -3,7 +3,7 @@
 use super::rule::{Kind, Spot, Step};
 use super::verdict::FieldVerdict;
 use super::walk::Walk;
-use super::{cards, devices, groups, pods, queues, storage, unread, workloads};
+use super::{cards, devices, groups, pods, queues, ray, storage, unread, workloads};
 use crate::kubernetes::value::Value;
 
 /// All kinds that are known by their fields.
@@ -14,6 +14,7 @@ pub(super) const KINDS: &[&[Kind]] = &[
     devices::KINDS,
     groups::KINDS,
     workloads::KINDS,
+    ray::KINDS,
     queues::KINDS,
 ];
 

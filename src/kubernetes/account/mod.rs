@@ -6,12 +6,14 @@
 
 mod cards;
 mod devices;
+mod dialects;
 mod groups;
 mod keys;
 mod kinds;
 mod parts;
 mod pods;
 mod queues;
+mod ray;
 mod rows;
 mod rule;
 mod storage;

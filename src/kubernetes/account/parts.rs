@@ -1,6 +1,6 @@
 //! Parts that kinds of several files have: selectors, claims, plain keys.
 
-use super::rule::Rule::{Each, Fields, Honoured, Part, Silent, Whole};
+use super::rule::Rule::{Each, Fields, Honoured, Part, Whole};
 use super::rule::{Entry, Keys, Rule};
 
 /// The reason for fields of features that few clusters have.
@@ -26,9 +26,6 @@ pub(super) const CLAIMS: Rule = Whole(&[
     ("resourceClaimTemplateName", Part),
     ("source", Fields(&[("resourceClaimName", Part), ("resourceClaimTemplateName", Part)])),
 ]);
-
-/// Labels and annotations that bear on nothing.
-pub(super) static PLAIN: Keys = Keys { name: "", known: &[], prefixes: &[], other: Silent };
 
 /// Labels that count, whatever they are.
 pub(super) static ANY_LABEL: Keys =

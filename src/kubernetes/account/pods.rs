@@ -1,9 +1,11 @@
 //! Pods, their templates, and the objects around them: nodes, namespaces, services, classes.
 
+use super::dialects::PLAIN;
 use super::keys::{
     NAMESPACE_ANNOTATION_KEYS, NODE_ANNOTATION_KEYS, POD_ANNOTATION_KEYS, POD_LABEL_KEYS,
+    WORKLOAD_ANNOTATION_KEYS, WORKLOAD_LABEL_KEYS,
 };
-use super::parts::{ANY_LABEL, CLAIMS, FEATURES, NODE_TERM, PLAIN, SELECTOR};
+use super::parts::{ANY_LABEL, CLAIMS, FEATURES, NODE_TERM, SELECTOR};
 use super::rule::Rule::{
     Choice as ByChoice, Each, Fields, Holds, Honoured, Ignored, Metadata, Part, Refused, Silent,
     Whole,
@@ -80,7 +82,7 @@ static REQUEST: Choice = Choice {
         ("a share of a device in another dialect", Refused(SHARE)),
         ("any other name", Refused(COUNTED)),
         ("a limit beside a request, or stored", Silent),
-        ("nvidia.com/priority", Ignored("it says which pod waits on a card, not which card")),
+        ("nvidia.com/priority", Holds("it says which pod waits on a card, not which card")),
     ],
     pick: request,
 };
@@ -112,10 +114,12 @@ pub(super) const RESOURCES: Rule = Fields(&[
 
 /// A port that is taken on the node.
 static PORT: Choice = Choice {
-    options: &[("with hostPort", Whole(PORT_FIELDS)), ("without", Silent)],
+    options: &[("with hostPort or on the host's network", Whole(PORT_FIELDS)), ("else", Silent)],
     pick: |spot, _| {
         let taken = spot.value.entry("hostPort").is_some_and(|port| *port != Value::Null);
-        usize::from(!taken)
+        // Above a port are the list, the container, the containers and the pod.
+        let on_host = spot.above(4).and_then(|spec| spec.entry("hostNetwork"));
+        usize::from(!taken && on_host != Some(&Value::Bool(true)))
     },
 };
 
@@ -147,7 +151,7 @@ macro_rules! container {
             ("env", Silent),
             ("envFrom", Silent),
             ("resizePolicy", Silent),
-            ("restartPolicyRules", Ignored(FEATURES)),
+            ("restartPolicyRules", ByChoice(&RESTART_RULE)),
             ("volumeMounts", Silent),
             ("volumeDevices", Silent),
             ("livenessProbe", Silent),
@@ -177,6 +181,34 @@ static RUNTIME_CLASS: Choice = Choice {
     },
 };
 
+/// A rule by which a container's end restarts all of them: nodes of 1.35 and later declare it.
+static RESTART_RULE: Choice = Choice {
+    options: &[("RestartAllContainers", Refused(FEATURES)), ("any other", Silent)],
+    pick: |spot, _| {
+        let action = spot.value.entry("action").and_then(Value::text);
+        usize::from(action != Some("RestartAllContainers"))
+    },
+};
+
+/// A user namespace of a pod, which not every node can have on its own network.
+static HOST_USERS: Choice = Choice {
+    options: &[("false on the host's network", Refused(FEATURES)), ("else", Silent)],
+    pick: |spot, _| {
+        let on_host = spot.above(1).and_then(|spec| spec.entry("hostNetwork"));
+        let apart = *spot.value == Value::Bool(false);
+        usize::from(!apart || on_host != Some(&Value::Bool(true)))
+    },
+};
+
+/// The operating system of a pod, by which kubelet refuses it.
+static OS: Choice = Choice {
+    options: &[
+        ("linux", Holds("nodes run Linux if nothing else is said of them")),
+        ("any other", Refused("kubelet alone looks at it: a node selector says where it runs")),
+    ],
+    pick: |spot, _| usize::from(spot.value.text() != Some("linux")),
+};
+
 const SCHEDULER: &str = "the embedder says whose pods it places";
 
 /// The specification of pods.
@@ -201,7 +233,7 @@ const POD_SPEC: Rule = Fields(&[
     ("resourceClaims", CLAIMS),
     ("runtimeClassName", ByChoice(&RUNTIME_CLASS)),
     ("volumes", VOLUMES),
-    ("hostUsers", Ignored(FEATURES)),
+    ("hostUsers", ByChoice(&HOST_USERS)),
     ("activeDeadlineSeconds", Silent),
     ("automountServiceAccountToken", Silent),
     ("dnsConfig", Silent),
@@ -215,7 +247,7 @@ const POD_SPEC: Rule = Fields(&[
     ("hostname", Silent),
     ("hostnameOverride", Silent),
     ("imagePullSecrets", Silent),
-    ("os", Silent),
+    ("os", Fields(&[("name", ByChoice(&OS))])),
     ("readinessGates", Silent),
     ("restartPolicy", Silent),
     ("securityContext", Silent),
@@ -321,13 +353,13 @@ pub(super) const KINDS: &[Kind] = &[
         dialect: "Kubernetes",
         groups: &[""],
         kind: "ReplicationController",
-        fields: &[("metadata", Metadata(&PLAIN, &PLAIN)), ("spec", Fields(CONTROLLER))],
+        fields: &[("metadata", CONTROLLER_METADATA), ("spec", Fields(CONTROLLER))],
     },
     Kind {
         dialect: "Kubernetes",
         groups: &["apps"],
         kind: "ReplicaSet",
-        fields: &[("metadata", Metadata(&PLAIN, &PLAIN)), ("spec", Fields(CONTROLLER))],
+        fields: &[("metadata", CONTROLLER_METADATA), ("spec", Fields(CONTROLLER))],
     },
     Kind {
         dialect: "Kubernetes",
@@ -375,6 +407,7 @@ static LIMIT_RANGE: Choice = Choice {
     pick: |_, mode| usize::from(mode == Mode::AsWritten),
 };
 
+const CONTROLLER_METADATA: Rule = Metadata(&WORKLOAD_LABEL_KEYS, &WORKLOAD_ANNOTATION_KEYS);
 const CONTROLLER: &[Entry] = &[
     ("selector", Honoured),
     ("template", Refused(TEMPLATE)),

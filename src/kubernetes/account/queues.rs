@@ -1,11 +1,13 @@
 //! Queues, quotas and their flavours: fields that bear on nodes; another reader has the others.
 
-use super::rule::Rule::{Each, Fields, Ignored, Metadata, Refused, Silent};
+use super::rule::Rule::{Each, Fields, Holds, Ignored, Metadata, Refused, Silent};
 use super::rule::{Entry, Keys, Kind, Rule};
 
 /// Queues are read elsewhere.
-pub(super) const ELSEWHERE: &str = super::keys::QUEUE;
+pub(super) const ELSEWHERE: &str = super::dialects::QUEUE;
 const NODES: &str = "nodes of queues are not read: groups of such a queue are left alone";
+const SHARD: &str = "node pools of KAI are not read: groups of such a queue are left alone";
+const TREE: &str = "the profile of a tree of quotas writes the labels of its nodes";
 const TOPOLOGY: &str = "topologies of queues are not read: groups of such a queue are left alone";
 
 static QUOTA_KEYS: Keys = Keys {
@@ -18,7 +20,22 @@ static QUOTA_KEYS: Keys = Keys {
         ("kai.scheduler/", Ignored(ELSEWHERE)),
         ("volcano.sh/", Ignored(ELSEWHERE)),
         ("scheduling.volcano.sh/", Ignored(ELSEWHERE)),
+        ("scheduling.koordinator.sh/", Ignored(ELSEWHERE)),
+        ("yunikorn.apache.org/", Ignored(ELSEWHERE)),
+        ("runai/", Ignored(ELSEWHERE)),
+        ("run.ai/", Ignored(ELSEWHERE)),
+        ("topology.kubernetes.io/", Holds(TREE)),
+        ("kubernetes.io/", Holds(TREE)),
+        ("node.kubernetes.io/", Holds(TREE)),
     ]],
+    other: Silent,
+};
+
+/// Labels of KAI's queues: a shard has nodes of its own.
+static SHARD_KEYS: Keys = Keys {
+    name: "queue labels",
+    known: &[&[("kai.scheduler/node-pool", Refused(SHARD)), ("runai/node-pool", Refused(SHARD))]],
+    prefixes: QUOTA_KEYS.prefixes,
     other: Silent,
 };
 
@@ -63,7 +80,15 @@ pub(super) const KINDS: &[Kind] = &[
         kind: "Queue",
         fields: &[("metadata", METADATA), ("spec", Fields(VOLCANO_QUEUE))],
     },
-    elsewhere!("KAI", &["scheduling.run.ai"], "Queue"),
+    Kind {
+        dialect: "KAI",
+        groups: &["scheduling.run.ai"],
+        kind: "Queue",
+        fields: &[
+            ("metadata", Metadata(&SHARD_KEYS, &QUOTA_KEYS)),
+            ("spec", Each(&Ignored(ELSEWHERE))),
+        ],
+    },
     elsewhere!(
         "coscheduling, Koordinator",
         &["scheduling.sigs.k8s.io", "scheduling.x-k8s.io"],

@@ -1,14 +1,19 @@
 //! Storage: claims, volumes, classes, drivers and what is left of pools.
 
-use super::parts::{ANY_LABEL, FEATURES, NODE_TERM, PLAIN};
+use super::dialects::PLAIN;
+use super::parts::{ANY_LABEL, FEATURES, NODE_TERM};
 use super::rule::Rule::{
-    Fields, Holds, Honoured, Ignored, Metadata, Part, Refused, Silent, Table as ByTable, Whole,
+    Choice as ByChoice, Fields, Holds, Honoured, Metadata, Part, Refused, Silent, Table as ByTable,
+    Whole,
 };
-use super::rule::{Entry, Keys, Kind, Rule, Table};
+use super::rule::{Choice, Entry, Keys, Kind, Rule, Table};
+use crate::kubernetes::value::Value;
 
 const MIGRATED: &str = "volumes that a driver serves in place of a plug-in are not counted";
 const WRITTEN: &str = "a controller writes it";
 const INLINE: &str = "it has no object, and no limit of volumes counts it";
+const AFFINITY: &str = "it is mounted wherever the volume's node affinity allows";
+const PROVISIONED: &str = "its driver reads it, not the scheduler";
 const ATTACHED: &str = "attached volumes without an object are not counted";
 
 /// Specification of a volume claim.
@@ -27,8 +32,8 @@ macro_rules! claim_spec {
             ("volumeMode", Honoured),
             ("volumeAttributesClassName", Honoured),
             ("selector", WHOLE_SELECTOR),
-            ("dataSource", Silent),
-            ("dataSourceRef", Silent),
+            ("dataSource", Holds(PROVISIONED)),
+            ("dataSourceRef", Holds(PROVISIONED)),
             $($own),*
         ])
     };
@@ -47,9 +52,9 @@ static CLAIM_ANNOTATIONS: Keys = Keys {
         ("volume.kubernetes.io/selected-node", Honoured),
     ]],
     prefixes: &[&[
-        ("pv.kubernetes.io/", Ignored(WRITTEN)),
-        ("volume.kubernetes.io/", Ignored(WRITTEN)),
-        ("volume.beta.kubernetes.io/", Ignored(WRITTEN)),
+        ("pv.kubernetes.io/", Holds(WRITTEN)),
+        ("volume.kubernetes.io/", Holds(WRITTEN)),
+        ("volume.beta.kubernetes.io/", Holds(WRITTEN)),
     ]],
     other: Silent,
 };
@@ -128,12 +133,18 @@ pub(super) const VOLUMES: Rule = Fields(&[
     ("photonPersistentDisk", Silent),
 ]);
 
+/// Whether pods keep off nodes that lack the driver.
+static IF_MISSING: Choice = Choice {
+    options: &[("true", Refused(FEATURES)), ("false", Silent)],
+    pick: |spot, _| usize::from(*spot.value != Value::Bool(true)),
+};
+
 static VOLUME_ANNOTATIONS: Keys = Keys {
     name: "volume annotations",
     known: &[&[("volume.beta.kubernetes.io/storage-class", Honoured)]],
     prefixes: &[&[
-        ("pv.kubernetes.io/", Ignored(WRITTEN)),
-        ("volume.kubernetes.io/", Ignored(WRITTEN)),
+        ("pv.kubernetes.io/", Holds(WRITTEN)),
+        ("volume.kubernetes.io/", Holds(WRITTEN)),
     ]],
     other: Silent,
 };
@@ -149,7 +160,7 @@ static LIMIT_ANNOTATIONS: Keys = Keys {
     name: "attach limit annotations",
     known: &[&[(
         "storage.alpha.kubernetes.io/migrated-plugins",
-        Ignored("volumes of those plug-ins are refused where they are stated"),
+        Holds("volumes of those plug-ins are refused where they are stated"),
     )]],
     prefixes: &[],
     other: Silent,
@@ -196,22 +207,22 @@ const VOLUME: &[Entry] = &[
     ("gcePersistentDisk", Refused(MIGRATED)),
     ("portworxVolume", Refused(MIGRATED)),
     ("vsphereVolume", Refused(MIGRATED)),
-    ("persistentVolumeReclaimPolicy", Silent),
-    ("mountOptions", Silent),
-    ("hostPath", Silent),
-    ("local", Silent),
-    ("nfs", Silent),
-    ("iscsi", Silent),
-    ("rbd", Silent),
-    ("fc", Silent),
-    ("cephfs", Silent),
-    ("glusterfs", Silent),
-    ("flexVolume", Silent),
-    ("flocker", Silent),
-    ("photonPersistentDisk", Silent),
-    ("quobyte", Silent),
-    ("scaleIO", Silent),
-    ("storageos", Silent),
+    ("persistentVolumeReclaimPolicy", Holds("it says what becomes of a volume that is free")),
+    ("mountOptions", Holds(PROVISIONED)),
+    ("hostPath", Holds(AFFINITY)),
+    ("local", Holds(AFFINITY)),
+    ("nfs", Holds(AFFINITY)),
+    ("iscsi", Holds(AFFINITY)),
+    ("rbd", Holds(AFFINITY)),
+    ("fc", Holds(AFFINITY)),
+    ("cephfs", Holds(AFFINITY)),
+    ("glusterfs", Holds(AFFINITY)),
+    ("flexVolume", Holds(AFFINITY)),
+    ("flocker", Holds(AFFINITY)),
+    ("photonPersistentDisk", Holds(AFFINITY)),
+    ("quobyte", Holds(AFFINITY)),
+    ("scaleIO", Holds(AFFINITY)),
+    ("storageos", Holds(AFFINITY)),
 ];
 
 const STORAGE: &[&str] = &["storage.k8s.io"];
@@ -247,10 +258,10 @@ pub(super) const KINDS: &[Kind] = &[
                 "allowedTopologies",
                 Whole(&[("matchLabelExpressions", Fields(&[("key", Part), ("values", Part)]))]),
             ),
-            ("parameters", Silent),
-            ("reclaimPolicy", Silent),
-            ("allowVolumeExpansion", Silent),
-            ("mountOptions", Silent),
+            ("parameters", Holds(PROVISIONED)),
+            ("reclaimPolicy", Holds(PROVISIONED)),
+            ("allowVolumeExpansion", Holds(PROVISIONED)),
+            ("mountOptions", Holds(PROVISIONED)),
         ],
     },
     Kind {
@@ -263,7 +274,7 @@ pub(super) const KINDS: &[Kind] = &[
                 "spec",
                 Fields(&[
                     ("storageCapacity", Honoured),
-                    ("preventPodSchedulingIfMissing", Ignored(FEATURES)),
+                    ("preventPodSchedulingIfMissing", ByChoice(&IF_MISSING)),
                     ("attachRequired", Silent),
                     ("podInfoOnMount", Silent),
                     ("fsGroupPolicy", Silent),
@@ -337,8 +348,8 @@ pub(super) const KINDS: &[Kind] = &[
         kind: "VolumeAttributesClass",
         fields: &[
             ("metadata", Metadata(&PLAIN, &PLAIN)),
-            ("driverName", Silent),
-            ("parameters", Silent),
+            ("driverName", Holds(PROVISIONED)),
+            ("parameters", Holds(PROVISIONED)),
         ],
     },
 ];

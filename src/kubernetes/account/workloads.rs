@@ -5,27 +5,27 @@ use super::keys::{MINIMUM_ANNOTATION_KEYS, WORKLOAD_ANNOTATION_KEYS, WORKLOAD_LA
 use super::parts::CLAIMS;
 use super::pods::{POD_TEMPLATE, RESOURCES};
 use super::rule::Rule::{
-    Choice as ByChoice, Each, Fields, Holds, Honoured, Ignored, Metadata, Refused, Silent,
-    Table as ByTable, Whole,
+    Each, Fields, Holds, Honoured, Ignored, Metadata, Refused, Silent, Table as ByTable, Whole,
 };
-use super::rule::{Choice, Entry, Kind, Rule, Table};
+use super::rule::{Entry, Kind, Rule};
 use super::storage::VOLUME_CLAIM;
-use crate::kubernetes::value::Value;
 
 const VOLUME: &str = "claims that this kind makes are not read";
-const SCHEDULING: &str = "the scheduling of Kubernetes 1.37 is not read in this kind";
+const SCHEDULING: &str = "the scheduling of Kubernetes 1.37 is not read at this level";
 const EXACT: &str = "placement is exact: the members needed have room for what they ask";
 const SUBGROUPS: &str = "subgroups ask for nothing by themselves";
 const OVERRIDES: &str = "overrides of pod templates are not applied";
 const PATCHES: &str = "patches of the runtime are not applied";
-const AUTOSCALER: &str = "the autoscaler's container in the head is not read";
 const SCHEDULER: &str = "the embedder says whose pods it places";
+const ONCE: &str = "it says when pods are replaced or done, not where they are";
+const PROCESSES: &str = "it counts processes within a pod";
+const RUNTIME_SUSPENDED: &str = "the job that names the runtime says whether it is suspended";
 const MOST: &str = "no more pods are made than the replicas";
 
-const TEMPLATE: Rule = ByTable(&POD_TEMPLATE);
+pub(super) const TEMPLATE: Rule = ByTable(&POD_TEMPLATE);
 /// Claims that each pod has one of.
 const CLAIM_TEMPLATES: Rule = ByTable(&VOLUME_CLAIM);
-const METADATA: Rule = Metadata(&WORKLOAD_LABEL_KEYS, &WORKLOAD_ANNOTATION_KEYS);
+pub(super) const METADATA: Rule = Metadata(&WORKLOAD_LABEL_KEYS, &WORKLOAD_ANNOTATION_KEYS);
 const METADATA_WITH_MINIMUM: Rule = Metadata(&WORKLOAD_LABEL_KEYS, &MINIMUM_ANNOTATION_KEYS);
 
 /// The group of a controller's object, as it states it itself.
@@ -34,6 +34,16 @@ const CONTROLLED: Rule = Fields(&[
     ("schedulingConstraints", CONSTRAINTS),
     ("disruptionMode", Honoured),
     ("resourceClaims", CLAIMS),
+]);
+
+/// The same of a set of jobs, which may be told apart.
+const CONTROLLED_SET: Rule = Fields(&[
+    ("schedulingPolicy", POLICY),
+    ("schedulingConstraints", CONSTRAINTS),
+    ("disruptionMode", Honoured),
+    ("resourceClaims", CLAIMS),
+    ("replicatedJobs", Refused(SCHEDULING)),
+    ("job", Refused(SCHEDULING)),
 ]);
 
 /// Fields of a job that only its controller reads.
@@ -66,8 +76,8 @@ const JOB_TEMPLATE: Rule = Fields(&[
         "spec",
         job_spec!(
             ("scheduling", Refused(SCHEDULING)),
-            ("completionMode", Silent),
-            ("suspend", Silent)
+            ("completionMode", Holds("pods are as many either way")),
+            ("suspend", Holds("the set says whether its jobs are suspended"))
         ),
     ),
 ]);
@@ -80,7 +90,7 @@ macro_rules! job_set_spec {
                 "replicatedJobs",
                 Fields(&[
                     ("name", Silent),
-                    ("groupName", Silent),
+                    ("groupName", Holds("a group of jobs asks for nothing by itself")),
                     ("replicas", $replicas),
                     ("dependsOn", Honoured),
                     ("template", JOB_TEMPLATE),
@@ -89,7 +99,6 @@ macro_rules! job_set_spec {
             ("startupPolicy", Honoured),
             ("coordinator", Honoured),
             ("volumeClaimPolicies", Refused(VOLUME)),
-            ("scheduling", Refused(SCHEDULING)),
             ("network", Silent),
             ("successPolicy", Silent),
             ("failurePolicy", Silent),
@@ -138,58 +147,6 @@ macro_rules! kubeflow {
     };
 }
 
-/// Whether the head of a Ray cluster has the autoscaler beside it.
-static AUTOSCALING: Choice = Choice {
-    options: &[("true", Refused(AUTOSCALER)), ("false", Silent)],
-    pick: |spot, _| usize::from(*spot.value != Value::Bool(true)),
-};
-
-const RAY_CLUSTER_FIELDS: &[Entry] = &[
-    (
-        "headGroupSpec",
-        Fields(&[
-            ("template", TEMPLATE),
-            ("rayStartParams", Silent),
-            ("serviceType", Silent),
-            ("headService", Silent),
-            ("enableIngress", Silent),
-            ("labels", Silent),
-            ("resources", Silent),
-            ("replicas", Silent),
-        ]),
-    ),
-    (
-        "workerGroupSpecs",
-        Fields(&[
-            ("groupName", Silent),
-            ("replicas", Honoured),
-            ("minReplicas", Honoured),
-            ("maxReplicas", Honoured),
-            ("numOfHosts", Honoured),
-            ("suspend", Honoured),
-            ("template", TEMPLATE),
-            ("rayStartParams", Silent),
-            ("scaleStrategy", Silent),
-            ("idleTimeoutSeconds", Silent),
-            ("labels", Silent),
-            ("resources", Silent),
-        ]),
-    ),
-    ("suspend", Honoured),
-    ("enableInTreeAutoscaling", ByChoice(&AUTOSCALING)),
-    ("autoscalerOptions", Refused(AUTOSCALER)),
-    ("authOptions", Silent),
-    ("gcsFaultToleranceOptions", Silent),
-    ("headServiceAnnotations", Silent),
-    ("managedBy", Silent),
-    ("networkPolicy", Silent),
-    ("rayVersion", Silent),
-    ("upgradeStrategy", Silent),
-];
-
-/// The cluster that a Ray job makes.
-static RAY_CLUSTER: Table = Table { name: "Ray cluster", rule: Fields(RAY_CLUSTER_FIELDS) };
-
 /// The runtime of training jobs.
 const RUNTIME: &[Entry] = &[
     ("metadata", METADATA),
@@ -205,13 +162,16 @@ const RUNTIME: &[Entry] = &[
                         Fields(&[
                             ("runLauncherAsNode", Honoured),
                             ("mpiImplementation", Silent),
-                            ("numProcPerNode", Silent),
+                            ("numProcPerNode", Holds(PROCESSES)),
                             ("sshAuthMountPath", Silent),
                         ]),
                     ),
                     (
                         "torch",
-                        Fields(&[("numProcPerNode", Silent), ("elasticPolicy", Refused(ELASTIC))]),
+                        Fields(&[
+                            ("numProcPerNode", Holds(PROCESSES)),
+                            ("elasticPolicy", Refused(ELASTIC)),
+                        ]),
                     ),
                     ("jax", Silent),
                     ("plainML", Silent),
@@ -232,7 +192,11 @@ const RUNTIME: &[Entry] = &[
                     ("metadata", METADATA),
                     (
                         "spec",
-                        job_set_spec!(Holds("a training job has one of each"), ("suspend", Silent)),
+                        job_set_spec!(
+                            Holds("a training job has one of each"),
+                            ("suspend", Holds(RUNTIME_SUSPENDED)),
+                            ("scheduling", Refused(SCHEDULING))
+                        ),
                     ),
                 ]),
             ),
@@ -274,12 +238,12 @@ pub(super) const KINDS: &[Kind] = &[
                     ("selector", Honoured),
                     ("template", TEMPLATE),
                     ("volumeClaimTemplates", CLAIM_TEMPLATES),
-                    ("scheduling", Refused(SCHEDULING)),
+                    ("scheduling", CONTROLLED),
                     ("serviceName", Silent),
-                    ("updateStrategy", Silent),
+                    ("updateStrategy", Holds(ONCE)),
                     ("minReadySeconds", Silent),
                     ("revisionHistoryLimit", Silent),
-                    ("persistentVolumeClaimRetentionPolicy", Silent),
+                    ("persistentVolumeClaimRetentionPolicy", Holds(ONCE)),
                 ]),
             ),
         ],
@@ -288,7 +252,13 @@ pub(super) const KINDS: &[Kind] = &[
         dialect: "JobSet",
         groups: &["jobset.x-k8s.io"],
         kind: "JobSet",
-        fields: &[("metadata", METADATA), ("spec", job_set_spec!(Honoured, ("suspend", Honoured)))],
+        fields: &[
+            ("metadata", METADATA),
+            (
+                "spec",
+                job_set_spec!(Honoured, ("suspend", Honoured), ("scheduling", CONTROLLED_SET)),
+            ),
+        ],
     },
     Kind {
         dialect: "LeaderWorkerSet",
@@ -316,13 +286,13 @@ pub(super) const KINDS: &[Kind] = &[
                                 ]),
                             ),
                             ("volumeClaimTemplates", CLAIM_TEMPLATES),
-                            ("persistentVolumeClaimRetentionPolicy", Silent),
+                            ("persistentVolumeClaimRetentionPolicy", Holds(ONCE)),
                             ("restartPolicy", Silent),
                             ("resizePolicy", Silent),
                         ]),
                     ),
-                    ("scheduling", Refused(SCHEDULING)),
-                    ("rolloutStrategy", Silent),
+                    ("scheduling", Whole(&[])),
+                    ("rolloutStrategy", Holds(ONCE)),
                     ("networkConfig", Silent),
                 ]),
             ),
@@ -332,7 +302,7 @@ pub(super) const KINDS: &[Kind] = &[
         "TFJob",
         ("tfReplicaSpecs", REPLICA_SPECS),
         ("successPolicy", Silent),
-        ("enableDynamicWorker", Silent)
+        ("enableDynamicWorker", Holds("pods are as many either way"))
     ),
     kubeflow!(
         "PyTorchJob",
@@ -344,7 +314,7 @@ pub(super) const KINDS: &[Kind] = &[
                 ("maxReplicas", Holds(MOST)),
                 ("maxRestarts", Silent),
                 ("metrics", Silent),
-                ("nProcPerNode", Silent),
+                ("nProcPerNode", Holds(PROCESSES)),
                 ("rdzvBackend", Silent),
                 ("rdzvConf", Silent),
                 ("rdzvHost", Silent),
@@ -353,15 +323,15 @@ pub(super) const KINDS: &[Kind] = &[
                 ("standalone", Silent),
             ])
         ),
-        ("nprocPerNode", Silent),
+        ("nprocPerNode", Holds(PROCESSES)),
     ),
     kubeflow!("XGBoostJob", ("xgbReplicaSpecs", REPLICA_SPECS)),
     kubeflow!(
         "MPIJob",
         ("mpiReplicaSpecs", REPLICA_SPECS),
         ("launcherCreationPolicy", Honoured),
-        ("slotsPerWorker", Silent),
-        ("runLauncherAsWorker", Silent),
+        ("slotsPerWorker", Holds(PROCESSES)),
+        ("runLauncherAsWorker", Holds("the launcher is a pod either way")),
         ("mainContainer", Silent),
         ("cleanPodPolicy", Silent),
         ("sshAuthMountPath", Silent),
@@ -382,7 +352,7 @@ pub(super) const KINDS: &[Kind] = &[
                         Fields(&[
                             ("numNodes", Honoured),
                             ("resourcesPerNode", RESOURCES),
-                            ("numProcPerNode", Silent),
+                            ("numProcPerNode", Holds(PROCESSES)),
                             ("image", Silent),
                             ("command", Silent),
                             ("args", Silent),
@@ -418,47 +388,6 @@ pub(super) const KINDS: &[Kind] = &[
         fields: RUNTIME,
     },
     Kind {
-        dialect: "Ray",
-        groups: &["ray.io"],
-        kind: "RayCluster",
-        fields: &[("metadata", METADATA), ("spec", ByTable(&RAY_CLUSTER))],
-    },
-    Kind {
-        dialect: "Ray",
-        groups: &["ray.io"],
-        kind: "RayJob",
-        fields: &[
-            ("metadata", METADATA),
-            (
-                "spec",
-                Fields(&[
-                    ("rayClusterSpec", ByTable(&RAY_CLUSTER)),
-                    ("clusterSelector", Holds("the cluster is there, and is read by itself")),
-                    ("submissionMode", Honoured),
-                    ("submitterPodTemplate", TEMPLATE),
-                    ("suspend", Honoured),
-                    ("activeDeadlineSeconds", Silent),
-                    ("backoffLimit", Silent),
-                    ("deletionPolicy", Silent),
-                    ("deletionStrategy", Silent),
-                    ("entrypoint", Silent),
-                    ("entrypointNumCpus", Silent),
-                    ("entrypointNumGpus", Silent),
-                    ("entrypointResources", Silent),
-                    ("jobId", Silent),
-                    ("managedBy", Silent),
-                    ("metadata", Silent),
-                    ("preRunningDeadlineSeconds", Silent),
-                    ("runtimeEnv", Silent),
-                    ("runtimeEnvYAML", Silent),
-                    ("shutdownAfterJobFinishes", Silent),
-                    ("submitterConfig", Silent),
-                    ("ttlSecondsAfterFinished", Silent),
-                ]),
-            ),
-        ],
-    },
-    Kind {
         dialect: "Volcano",
         groups: &["batch.volcano.sh"],
         kind: "Job",
@@ -490,10 +419,10 @@ pub(super) const KINDS: &[Kind] = &[
                         ]),
                     ),
                     ("volumes", Refused(VOLUME)),
-                    ("plugins", Silent),
+                    ("plugins", Ignored("they write names, keys and services into pods")),
                     ("policies", Silent),
                     ("maxRetry", Silent),
-                    ("minSuccess", Silent),
+                    ("minSuccess", Holds(ONCE)),
                     ("runningEstimate", Ignored("no estimate is read from this dialect")),
                     ("ttlSecondsAfterFinished", Silent),
                 ]),

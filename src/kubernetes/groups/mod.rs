@@ -20,7 +20,9 @@ use super::metadata::{self, check_label_name, unsupported};
 use super::topologies::{self, Topologies, Wish};
 use crate::base::ObjectName;
 use crate::model::selector::check_key;
-use crate::model::{DisruptionMode, GroupPolicy, ModelError, PodGroup, Problem, TopologyRequest};
+use crate::model::{
+    DisruptionMode, GroupPolicy, ModelError, PodGroup, PreemptionPolicy, Problem, TopologyRequest,
+};
 
 /// The nature of a group, beside its dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub(super) struct GroupObject {
     pub(super) disruption: DisruptionMode,
     pub(super) priority: Option<i32>,
     pub(super) priority_class: Option<String>,
+    /// The preemption policy of all its members, if it states one.
+    pub(super) preemption: Option<PreemptionPolicy>,
     /// The field that names the class, for errors.
     pub(super) class_field: &'static str,
     pub(super) parent: Option<String>,
@@ -96,6 +100,7 @@ impl GroupObject {
             disruption: DisruptionMode::Single,
             priority: None,
             priority_class: None,
+            preemption: None,
             class_field: "spec.priorityClassName",
             parent: None,
             queue: String::new(),
@@ -290,8 +295,22 @@ pub(super) fn pod_group(root: &Field<'_>, composite: bool) -> Fault<GroupObject>
         }
     }
     group.priority_class = spec.name_of("priorityClassName")?;
+    group.preemption = preemption(&spec)?;
     group.parent = spec.name_of("parentCompositePodGroupName")?;
     Ok(group)
+}
+
+/// The preemption policy of a group. The API server fills it in from the class.
+fn preemption(spec: &Field<'_>) -> Fault<Option<PreemptionPolicy>> {
+    let Some(field) = spec.get("preemptionPolicy")? else { return Ok(None) };
+    match field.text()? {
+        "Never" => Ok(Some(PreemptionPolicy::Never)),
+        "PreemptLowerPriority" => Ok(Some(PreemptionPolicy::PreemptLowerPriority)),
+        other if field.strict() => {
+            Err(unsupported(&field, other, &["Never", "PreemptLowerPriority"]))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The topology that a group is confined to.

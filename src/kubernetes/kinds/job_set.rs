@@ -10,6 +10,7 @@ use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Names, Role, Submitted, count, unique, word};
 use super::workload::{StartAfter, StartCondition};
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::groups;
 use crate::model::Problem;
 
 /// The most replicated jobs that one may depend on.
@@ -25,9 +26,30 @@ pub(super) fn job_set(root: &Field<'_>) -> Fault<Submitted> {
         Ok((count(job, "replicas", 1)?.saturating_mul(each), each))
     })?;
     open(root, &spec, &mut roles)?;
+    let minimum = match spec.get("scheduling")? {
+        Some(own) => scheduling(&own, &roles, &mut set)?,
+        None => Minimum::Roles,
+    };
     let name = set.workload.name.clone();
-    set.add_group(name, roles, Minimum::Roles);
+    set.add_group(name, roles, minimum);
     Ok(set.finish())
+}
+
+/// Minimum of a set that states its scheduling: a gang of all its pods if it says nothing else. Where
+/// roles start one after another, all of each role.
+fn scheduling(own: &Field<'_>, roles: &[Role], set: &mut Submitted) -> Fault<Minimum> {
+    let pods = roles.iter().fold(0_i64, |sum, role| sum.saturating_add(role.count));
+    let stated = groups::controlled(own, pods, &mut set.frame)?;
+    let Some(policy) = own.get("schedulingPolicy")? else { return Ok(Minimum::Roles) };
+    let gang = policy.get("gang")?;
+    let minimum = gang.as_ref().map(|gang| gang.get("minCount")).transpose()?.flatten();
+    if roles.iter().any(|role| !role.after.is_empty()) {
+        if let Some(minimum) = minimum.filter(Field::strict) {
+            return Err(minimum.invalid("its jobs start one after another, each a gang of its own"));
+        }
+        return Ok(if gang.is_some() { Minimum::Roles } else { Minimum::Any });
+    }
+    Ok(stated.map_or(Minimum::Any, Minimum::Whole))
 }
 
 /// Opens the roles whose dependencies are as far as they must be, by the status.

@@ -6,6 +6,7 @@ use alloc::vec;
 use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Names, Role, Submitted, annotated_minimum, count, word};
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::groups;
 use crate::kubernetes::storage::claim_templates;
 
 /// The annotation that states the minimum of the group that Volcano makes of a set.
@@ -26,8 +27,22 @@ pub(super) fn stateful_set(root: &Field<'_>) -> Fault<Submitted> {
     let mut template = set.template(&spec.need("template")?)?;
     template.own_volumes.extend(claim_templates(&spec, "volumeClaimTemplates")?);
     let all = format_args!("the {pods} replicas");
+    let own = match spec.get("scheduling")? {
+        Some(own) => groups::controlled(&own, pods, &mut set.frame)?.map(|min| (own, min)),
+        None => None,
+    };
+    if let Some((own, min)) = own.as_ref().filter(|(own, _)| own.strict()) {
+        if management == "OrderedReady" {
+            let text = "a gang needs podManagementPolicy Parallel";
+            return Err(own.invalid(text));
+        }
+        if *min != pods {
+            return Err(own.invalid("a gang of a set has all its replicas, and no minCount"));
+        }
+    }
     let wanted = match annotated_minimum(root, GROUP_MIN_MEMBER, pods.max(1), all)? {
         Some(min) => min,
+        None if own.is_some() => pods,
         None if set.frame.local_queue.is_some() => pods,
         None => 1,
     };

@@ -92,6 +92,7 @@ impl Topologies {
         match kind {
             "HyperNode" => drop(self.hyper_nodes.remove(name)),
             "ClusterNetworkTopology" if name == "default" => self.layers.clear(),
+            "Topology" => drop(self.kai.remove(name)),
             _ => {}
         }
     }

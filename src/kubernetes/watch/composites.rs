@@ -105,7 +105,9 @@ impl Store {
             let refusal = new.refusal.clone();
             let is_same = instance.root.as_ref() == Some(root)
                 && instance.shown.as_ref() == Some(frame)
-                && instance.refusal == refusal;
+                && instance.refusal == refusal
+                && instance.preemption == new.preemption;
+            instance.preemption = new.preemption;
             instance.root = Some(root.clone());
             instance.shown = Some(frame.clone());
             instance.refusal = refusal;
@@ -184,8 +186,15 @@ impl Store {
                 self.pods.get(first)?.local_queue.as_deref()
             });
         let queue = self.queue_of(&root.namespace, label, &frame.queue);
+        let mut policies = objects.iter().filter_map(|object| object.preemption);
+        let preemption = policies.next();
+        let disagree = policies.any(|policy| Some(policy) != preemption);
         let refusal = objects.iter().find(|object| !object.refused.is_empty());
         let refusal = refusal.map(|object| object.refused.join("; "));
+        let refusal = refusal.or_else(|| {
+            let text = "groups of a tree disagree on preemptionPolicy";
+            disagree.then(|| text.to_owned())
+        });
         let refusal = refusal.or_else(|| queue.as_ref().err().cloned());
         agree(&mut frame, stated.or(highest).unwrap_or(0), &queue.unwrap_or_default());
         let mut leaves = BTreeMap::new();
@@ -197,7 +206,7 @@ impl Store {
                 }
             });
         }
-        Some(Tree { frame, leaves, refusal })
+        Some(Tree { frame, leaves, refusal, preemption })
     }
 
     /// An object as it counts where no topologies of other dialects are known.

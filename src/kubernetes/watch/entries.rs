@@ -13,10 +13,10 @@ use crate::kubernetes::devices::{Ask, Asking, is_followed};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::QUEUE_NAME;
 use crate::kubernetes::kinds::WorkloadKind;
-use crate::kubernetes::membership::{Family, InlineGang, Membership};
-use crate::kubernetes::metadata;
+use crate::kubernetes::membership::{Application, Family, InlineGang, Membership};
+use crate::kubernetes::metadata::{self, Controller};
 use crate::kubernetes::pod::{self, Fate, PodRecord};
-use crate::model::{ClaimSource, Pod, PodClaim, PodGroup, ZonePolicy};
+use crate::model::{ClaimSource, Pod, PodClaim, PodGroup, PreemptionPolicy, ZonePolicy};
 
 /// The identity of a group, or of the object that describes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +63,7 @@ pub(super) fn family(kind: Kind) -> Family {
         Kind::Coscheduling | Kind::Koordinator => Family::Coscheduling,
         Kind::CompositePodGroup => Family::Composite,
         Kind::Volcano => Family::Volcano,
+        Kind::Kai => Family::Kai,
         _ => Family::Kubernetes,
     }
 }
@@ -84,6 +85,8 @@ pub(super) struct Instance {
     pub(super) shown: Option<PodGroup>,
     /// The reason to leave the whole group alone.
     pub(super) refusal: Option<String>,
+    /// The preemption policy of all members, if the group or its tree states one.
+    pub(super) preemption: Option<PreemptionPolicy>,
     /// The composite group at the root of the tree that it is shown in.
     pub(super) root: Option<GroupKey>,
 }
@@ -114,8 +117,12 @@ pub(super) struct PodEntry {
     pub(super) object: Option<GroupKey>,
     pub(super) role: Option<String>,
     pub(super) inline: Option<InlineGang>,
+    /// The application whose task groups it describes.
+    pub(super) application: Option<Box<Application>>,
     /// The local queue that its label names.
     pub(super) local_queue: Option<String>,
+    /// Kind and name of the controller that made it.
+    pub(super) controller: Option<Box<Controller>>,
     /// The reason to leave it alone.
     pub(super) refusal: Option<String>,
     /// Its requests for cards.
@@ -144,11 +151,6 @@ fn unfollowed(record: &PodRecord) -> Vec<String> {
     if let (Some(wish), None) = (&record.wish, &record.membership) {
         refused.push(wish.fault("no watch follows the topology"));
     }
-    if let Some(of) = &record.membership
-        && matches!(of.family, Family::Kai | Family::YuniKorn)
-    {
-        refused.push(format!("{} is not in force: no watch follows its group", of.field));
-    }
     if record.asks.iter().any(Ask::is_of_card) && !is_followed(&record.asks) {
         refused.push("parts of cards are not in force: no watch follows the cards".to_owned());
     }
@@ -156,9 +158,6 @@ fn unfollowed(record: &PodRecord) -> Vec<String> {
         refused.push(
             "the policy of NUMA topology is not in force: no watch follows the zones".to_owned(),
         );
-    }
-    if record.application.is_some() {
-        refused.push("task groups are not in force: no watch follows them".to_owned());
     }
     refused
 }
@@ -192,7 +191,8 @@ impl PodEntry {
 
     pub(super) fn new(record: PodRecord, finished: bool) -> PodEntry {
         let refused = unfollowed(&record);
-        let PodRecord { mut pod, priority, scheduler, membership, limits, asks, held, .. } = record;
+        let PodRecord { mut pod, priority, scheduler, membership, controller, .. } = record;
+        let PodRecord { limits, asks, held, application, .. } = record;
         pod.priority = priority.unwrap_or(0);
         if let Some(limits) = limits {
             pod = pod.in_band(&limits);
@@ -223,7 +223,9 @@ impl PodEntry {
             object,
             role,
             inline,
+            application,
             local_queue,
+            controller,
             refusal,
             asking,
             card_fault: None,
@@ -261,16 +263,27 @@ impl PodEntry {
     }
 
     /// The pod as a member of a leaf, and records that the scheduler knows it so.
-    pub(super) fn show_in(&mut self, leaf: Option<String>, refusal: Option<&str>) -> Pod {
-        let pod = self.in_leaf(leaf, refusal);
+    pub(super) fn show_in(
+        &mut self,
+        leaf: Option<String>,
+        refusal: Option<&str>,
+        policy: Option<PreemptionPolicy>,
+    ) -> Pod {
+        let pod = self.in_leaf(leaf, refusal, policy);
         self.shown.pod = Some(pod.clone());
         self.shown.told = true;
         pod
     }
 
-    pub(super) fn in_leaf(&self, leaf: Option<String>, refusal: Option<&str>) -> Pod {
+    pub(super) fn in_leaf(
+        &self,
+        leaf: Option<String>,
+        refusal: Option<&str>,
+        policy: Option<PreemptionPolicy>,
+    ) -> Pod {
         let mut pod = self.pod.clone();
         pod.group = leaf;
+        pod.preemption_policy = policy.unwrap_or(pod.preemption_policy);
         let refusal = self.refusal.as_deref().or(refusal);
         if let Some(reason) = refusal.filter(|_| pod.node.is_none()) {
             pod.scheduling_gates.push(reason.to_owned());

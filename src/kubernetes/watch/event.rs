@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 use crate::kubernetes::claims::{self, claim_kind};
 use crate::kubernetes::keep::OBJECT;
 use crate::kubernetes::kinds::WorkloadKind;
+use crate::kubernetes::owners::SERVICE;
 use crate::kubernetes::storage::{is_namespaced, storage_kind, word};
 use crate::kubernetes::value::{Seed, Value};
 use crate::state::{ClaimKind, StorageKind};
@@ -61,11 +62,22 @@ pub enum Kind {
     ClusterNetworkTopology,
     /// `scheduling.koordinator.sh Device`.
     Device,
+    /// `v1 Service`. With the controllers below and `StatefulSet`s it says which pods are counted
+    /// by the default spread constraints of a pod.
+    Service,
+    /// `v1 ReplicationController`.
+    ReplicationController,
+    /// `apps ReplicaSet`.
+    ReplicaSet,
+    /// `PodGroup` of KAI.
+    Kai,
+    /// `Topology` of KAI.
+    KaiTopology,
 }
 
 impl Kind {
     /// Number of kinds.
-    pub(super) const COUNT: usize = Kind::Device.index() + 1;
+    pub(super) const COUNT: usize = Kind::KaiTopology.index() + 1;
 
     /// The number of the kind.
     pub(super) const fn index(self) -> usize {
@@ -92,6 +104,11 @@ impl Kind {
             Kind::HyperNode => Kind::DeviceTaintRule.index() + 1,
             Kind::ClusterNetworkTopology => Kind::DeviceTaintRule.index() + 2,
             Kind::Device => Kind::DeviceTaintRule.index() + 3,
+            Kind::Service => Kind::DeviceTaintRule.index() + 4,
+            Kind::ReplicationController => Kind::DeviceTaintRule.index() + 5,
+            Kind::ReplicaSet => Kind::DeviceTaintRule.index() + 6,
+            Kind::Kai => Kind::DeviceTaintRule.index() + 7,
+            Kind::KaiTopology => Kind::DeviceTaintRule.index() + 8,
         }
     }
 
@@ -114,6 +131,11 @@ impl Kind {
             ("topology.volcano.sh", "HyperNode") => Kind::HyperNode,
             ("scheduling.koordinator.sh", "ClusterNetworkTopology") => Kind::ClusterNetworkTopology,
             ("scheduling.koordinator.sh", "Device") => Kind::Device,
+            ("", "Service") => Kind::Service,
+            ("", "ReplicationController") => Kind::ReplicationController,
+            ("apps", "ReplicaSet") => Kind::ReplicaSet,
+            ("scheduling.run.ai", "PodGroup") => Kind::Kai,
+            ("kai.scheduler", "Topology") => Kind::KaiTopology,
             _ => {
                 let storage = storage_kind(group, kind).map(Kind::Storage);
                 let storage = storage.or_else(|| claim_kind(group, kind).map(Kind::Claims));
@@ -145,6 +167,22 @@ impl Kind {
             Kind::HyperNode => "hypernode",
             Kind::ClusterNetworkTopology => "clusternetworktopology",
             Kind::Device => "device",
+            Kind::Service => "service",
+            Kind::ReplicationController => "replicationcontroller",
+            Kind::ReplicaSet => "replicaset",
+            Kind::Kai => "kai podgroup",
+            Kind::KaiTopology => "kai topology",
+        }
+    }
+
+    /// The kind of an object whose selector says which pods are counted together; `None` of others.
+    pub(super) fn owner(self) -> Option<&'static str> {
+        match self {
+            Kind::Service => Some(SERVICE),
+            Kind::ReplicationController => Some("ReplicationController"),
+            Kind::ReplicaSet => Some("ReplicaSet"),
+            Kind::Submitted(WorkloadKind::StatefulSet) => Some("StatefulSet"),
+            _ => None,
         }
     }
 
@@ -157,6 +195,7 @@ impl Kind {
             Kind::Coscheduling => "podgroups of scheduling.x-k8s.io",
             Kind::Koordinator => "podgroups of scheduling.sigs.k8s.io",
             Kind::Volcano => "podgroups of scheduling.volcano.sh",
+            Kind::Kai => "podgroups of scheduling.run.ai",
             other => other.word(),
         }
     }
@@ -167,6 +206,7 @@ impl Kind {
             Kind::HyperNode => ("topology.volcano.sh", "HyperNode"),
             Kind::ClusterNetworkTopology => ("scheduling.koordinator.sh", "ClusterNetworkTopology"),
             Kind::Device => ("scheduling.koordinator.sh", "Device"),
+            Kind::KaiTopology => ("kai.scheduler", "Topology"),
             _ => ("", "Node"),
         }
     }
@@ -181,6 +221,7 @@ impl Kind {
                 | Kind::Coscheduling
                 | Kind::Koordinator
                 | Kind::Volcano
+                | Kind::Kai
         )
     }
 
@@ -202,6 +243,7 @@ impl Kind {
                 | Kind::HyperNode
                 | Kind::ClusterNetworkTopology
                 | Kind::Device
+                | Kind::KaiTopology
         )
     }
 }

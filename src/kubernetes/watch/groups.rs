@@ -9,10 +9,10 @@ use alloc::vec::Vec;
 use super::entries::{GroupKey, Instance, PodEntry, family};
 use super::event::Kind;
 use super::store::Store;
-use super::trees::{Place, parent_of};
+use super::trees::{Place, composite_name, parent_of};
 use super::update::Update;
 use crate::base::ObjectName;
-use crate::kubernetes::groups::GroupObject;
+use crate::kubernetes::groups::{self, GroupObject};
 use crate::kubernetes::membership::{Family, InlineGang};
 use crate::model::{GroupPolicy, PodGroup};
 
@@ -29,6 +29,7 @@ impl Store {
             describing: BTreeSet::new(),
             shown: None,
             refusal: None,
+            preemption: None,
             root: None,
         });
         instance.members.insert(pod.to_owned());
@@ -134,25 +135,51 @@ impl Store {
     ) {
         let Some((namespace, name)) = key.split_once('/') else { return };
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        if kind == Kind::Kai {
+            let name = composite_name(family, &name);
+            let above = GroupKey { namespace: namespace.clone(), family: Family::Composite, name };
+            self.remove_named(&above, updates);
+        }
         let first = GroupKey { namespace, family, name };
         if kind == Kind::Koordinator {
             self.koordinator.remove(&first);
             self.refresh_described(&first, updates);
             return;
         }
-        let is_of = |key: &GroupKey| {
-            let rest = key.name.strip_prefix(&first.name);
-            (key.namespace == first.namespace && key.family == family)
-                && rest.is_some_and(|rest| {
-                    rest.is_empty() || family == Family::Workload && rest.starts_with('/')
-                })
-        };
-        let gone = self.objects.range(&first..).map(|(key, _)| key);
-        let gone =
-            gone.take_while(|key| key.name.starts_with(&first.name)).filter(|key| is_of(key));
-        let gone: Vec<GroupKey> = gone.cloned().collect();
-        for key in gone {
+        self.remove_named(&first, updates);
+    }
+
+    /// Removes the group of a name, and those of one object that have a name behind it.
+    fn remove_named(&mut self, first: &GroupKey, updates: &mut Vec<Update>) {
+        for key in self.named(first) {
             self.remove_object(&key, updates);
+        }
+    }
+
+    /// The groups of an object, by the key of the first.
+    fn named(&self, first: &GroupKey) -> Vec<GroupKey> {
+        let several = matches!(first.family, Family::Workload | Family::Kai | Family::Composite);
+        let is_of = |key: &&GroupKey| {
+            let rest = key.name.strip_prefix(&first.name);
+            (key.namespace == first.namespace && key.family == first.family)
+                && rest.is_some_and(|rest| rest.is_empty() || several && rest.starts_with('/'))
+        };
+        let found = self.objects.range(first..).map(|(key, _)| key);
+        found.take_while(|key| key.name.starts_with(&first.name)).filter(is_of).cloned().collect()
+    }
+
+    /// Removes the groups that an object of KAI's described, and describes no longer.
+    pub(super) fn drop_others(&mut self, groups: &[GroupObject], updates: &mut Vec<Update>) {
+        let Some(whole) = groups.first() else { return };
+        let kept: BTreeSet<GroupKey> = groups.iter().map(key_of).collect();
+        let (namespace, name) = (whole.namespace.clone(), whole.name.clone());
+        let above = composite_name(Family::Kai, &name);
+        let firsts = [(Family::Composite, above), (Family::Kai, name)];
+        for (family, name) in firsts {
+            let first = GroupKey { namespace: namespace.clone(), family, name };
+            for key in self.named(&first).into_iter().filter(|key| !kept.contains(key)) {
+                self.remove_object(&key, updates);
+            }
         }
     }
 
@@ -197,12 +224,13 @@ impl Store {
         }
         let Some(instance) = self.instances.get(key) else { return };
         let (frame, refusal) = self.frame(key, instance);
+        let preemption = self.objects.get(&instance.object).and_then(|object| object.preemption);
         let Some(instance) = self.instances.get_mut(key) else { return };
-        let same_refusal = instance.refusal == refusal;
-        if instance.shown == frame && same_refusal {
+        let is_same = instance.refusal == refusal && instance.preemption == preemption;
+        if instance.shown == frame && is_same {
             return;
         }
-        instance.refusal = refusal;
+        (instance.refusal, instance.preemption) = (refusal, preemption);
         let old = core::mem::replace(&mut instance.shown, frame.clone());
         let members: Vec<String> = instance.members.iter().cloned().collect();
         match (old, frame) {
@@ -242,7 +270,7 @@ impl Store {
                 continue;
             };
             let Some(leaf) = instance.leaf(entry) else { continue };
-            let pod = entry.show_in(Some(leaf.clone()), refusal);
+            let pod = entry.show_in(Some(leaf.clone()), refusal, instance.preemption);
             match tree.groups.iter_mut().find(|inner| inner.name == leaf) {
                 Some(inner) => inner.pods.push(pod),
                 None => tree.pods.push(pod),
@@ -266,7 +294,12 @@ impl Store {
             let first = instance.describing.first()?;
             self.pods.get(first)?.inline.as_ref().map(described)
         });
-        let Some(object) = object else { return (None, self.unserved_reason(key.family)) };
+        let Some(object) = object else {
+            let undescribed = "no pod describes the task groups of its application";
+            let is_undescribed = key.family == Family::YuniKorn;
+            let reason = is_undescribed.then(|| undescribed.to_owned());
+            return (None, reason.or_else(|| self.unserved_reason(key.family)));
+        };
         if instance.ours == 0 {
             return (None, None);
         }
@@ -317,11 +350,71 @@ impl Store {
         let refused = (!object.refused.is_empty()).then(|| object.refused.join("; "));
         (Some(frame), refused.or(no_queue))
     }
+
+    /// Takes the first description of an application, before the pod that makes it is shown.
+    pub(super) fn begin_application(&mut self, entry: &PodEntry, updates: &mut Vec<Update>) {
+        let Some(key) = application_of(entry) else { return };
+        if !self.objects.contains_key(&key)
+            && let Some(application) = entry.application.as_deref().cloned()
+        {
+            self.put_object(groups::application(application, &key.namespace), updates);
+        }
+    }
+
+    /// Takes what a pod says of its application. Of several pods that describe one, the first by name
+    /// counts.
+    pub(super) fn describe(&mut self, pod: &str, updates: &mut Vec<Update>) {
+        let Some(key) = self.pods.get(pod).and_then(application_of) else { return };
+        self.applications.entry(key.clone()).or_default().insert(pod.to_owned());
+        self.tell_application(&key, updates);
+    }
+
+    /// Forgets what a pod says of an application. The task groups stay while the application has pods.
+    pub(super) fn forget_description(
+        &mut self,
+        pod: &str,
+        key: &GroupKey,
+        updates: &mut Vec<Update>,
+    ) {
+        let Some(pods) = self.applications.get_mut(key) else { return };
+        pods.remove(pod);
+        self.tell_application(key, updates);
+    }
+
+    /// Forgets an application that has no pods any more.
+    pub(super) fn end_application(&mut self, key: &GroupKey, updates: &mut Vec<Update>) {
+        let is_described = self.applications.get(key).is_some_and(|pods| !pods.is_empty());
+        let has_members = self.instances.get(key).is_some_and(|own| !own.members.is_empty());
+        if key.family == Family::YuniKorn && !is_described && !has_members {
+            self.applications.remove(key);
+            if self.objects.contains_key(key) {
+                self.remove_object(key, updates);
+            }
+        }
+    }
+
+    fn tell_application(&mut self, key: &GroupKey, updates: &mut Vec<Update>) {
+        let first = self.applications.get(key).and_then(|pods| pods.first());
+        let described = first.and_then(|pod| self.pods.get(pod)?.application.as_deref());
+        if let Some(application) = described.cloned() {
+            self.put_object(groups::application(application, &key.namespace), updates);
+        }
+    }
+}
+
+/// The application whose task groups a pod describes.
+pub(super) fn application_of(entry: &PodEntry) -> Option<GroupKey> {
+    let application = entry.application.as_deref()?;
+    let namespace = entry.pod.namespace().to_owned();
+    Some(GroupKey { namespace, family: Family::YuniKorn, name: application.name.clone() })
 }
 
 /// The key of an object that describes a group.
 fn key_of(object: &GroupObject) -> GroupKey {
-    let is_composite = object.composite() && object.family == Family::Kubernetes;
-    let family = if is_composite { Family::Composite } else { object.family };
-    GroupKey { namespace: object.namespace.clone(), family, name: object.name.clone() }
+    let namespace = object.namespace.clone();
+    if object.composite() && matches!(object.family, Family::Kubernetes | Family::Kai) {
+        let name = composite_name(object.family, &object.name);
+        return GroupKey { namespace, family: Family::Composite, name };
+    }
+    GroupKey { namespace, family: object.family, name: object.name.clone() }
 }

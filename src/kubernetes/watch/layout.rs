@@ -73,7 +73,7 @@ impl Store {
     /// Takes a change of the layout in, once no list of it is under way: lists would tell of every node
     /// again for each object.
     pub(super) fn layout_changed(&mut self, updates: &mut Vec<Update>) {
-        let kinds = [Kind::Node, Kind::Pod, Kind::HyperNode, Kind::Device];
+        let kinds = [Kind::Node, Kind::Pod, Kind::HyperNode, Kind::Device, Kind::KaiTopology];
         if kinds.iter().any(|kind| self.listing[kind.index()]) {
             return;
         }

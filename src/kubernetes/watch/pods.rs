@@ -1,20 +1,52 @@
-//! Pods of a store, as the scheduler is shown them.
+//! Pods of a store, as the scheduler is shown them: spread over their owners, in their queues.
 
 use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::entries::PodEntry;
+use super::entries::{GroupKey, PodEntry};
+use super::event::Kind;
+use super::groups::application_of;
 use super::store::Store;
 use super::update::Update;
 use crate::base::ObjectName;
+use crate::kubernetes::groups::QUEUE_NAME;
+use crate::kubernetes::kinds::WorkloadKind;
 use crate::kubernetes::koordinator;
-use crate::model::PodGroup;
+use crate::model::{LabelSelector, Labels, PodGroup};
 use crate::state::Event;
+
+/// Kinds whose lists are awaited before pods are told of.
+const OWNER_LISTS: [Kind; 5] = [
+    Kind::Pod,
+    Kind::Service,
+    Kind::ReplicationController,
+    Kind::ReplicaSet,
+    Kind::Submitted(WorkloadKind::StatefulSet),
+];
 
 impl Store {
     /// Takes a pod that appeared or changed.
     pub(super) fn put_pod(&mut self, key: &str, mut entry: PodEntry, updates: &mut Vec<Update>) {
+        self.spread_by_owners(key, &mut entry);
+        let described = application_of(&entry);
+        self.begin_application(&entry, updates);
+        let before = self.pods.get(key).and_then(application_of);
+        if let Some(before) = before.filter(|before| Some(before) != described.as_ref()) {
+            self.forget_description(key, &before, updates);
+            self.put_entry(key, entry, updates);
+            self.end_application(&before, updates);
+        } else {
+            self.put_entry(key, entry, updates);
+        }
+        if described.is_some() {
+            self.describe(key, updates);
+        }
+    }
+
+    fn put_entry(&mut self, key: &str, mut entry: PodEntry, updates: &mut Vec<Update>) {
         match self.pods.get_mut(key) {
             Some(old) if old.group == entry.group && old.object == entry.object => {
                 entry.shown = core::mem::take(&mut old.shown);
@@ -42,6 +74,10 @@ impl Store {
     pub(super) fn remove_pod(&mut self, key: &str, updates: &mut Vec<Update>) {
         let group = self.leave_group(key);
         let Some(entry) = self.pods.remove(key) else { return };
+        let described = application_of(&entry);
+        if let Some(application) = &described {
+            self.forget_description(key, application, updates);
+        }
         if self.blind.contains_key(key) {
             self.set_blind(key, None);
             self.layout_changed(updates);
@@ -57,8 +93,11 @@ impl Store {
             updates.push(Update::GroupRemoved { group });
         }
         self.keep_allocated(&entry, updates);
-        if let Some(group) = group {
-            self.refresh(&group, updates);
+        if let Some(group) = &group {
+            self.refresh(group, updates);
+        }
+        for application in described.iter().chain(&group) {
+            self.end_application(application, updates);
         }
     }
 
@@ -88,6 +127,7 @@ impl Store {
             let (namespace, name) = (namespace.clone(), name.clone());
             updates.push(Update::LeftAlone { namespace, name, reason });
         }
+        let policy = instance.and_then(|instance| instance.preemption);
         let leaf = match &entry.group {
             None => Some(entry.alone_name()),
             Some(_) => instance.and_then(|instance| instance.leaf(entry)),
@@ -103,7 +143,7 @@ impl Store {
                 }
             } else if !entry.shown.finished {
                 if entry.shown.pod.take().is_none() {
-                    let mut pod = entry.in_leaf(leaf, None);
+                    let mut pod = entry.in_leaf(leaf, None, policy);
                     pod.node = None;
                     updates.push(Update::Event(Event::PodChanged { pod, version: 0 }));
                 }
@@ -114,7 +154,7 @@ impl Store {
                 updates.push(Update::PodFinished { namespace, name });
             }
         } else if entry.pod.node.is_some() || entry.waits() && leaf.is_some() {
-            let pod = entry.in_leaf(leaf.filter(|_| !alone || entry.waits()), refusal);
+            let pod = entry.in_leaf(leaf.filter(|_| !alone || entry.waits()), refusal, policy);
             if entry.shown.pod.as_ref() != Some(&pod) {
                 entry.shown.pod = Some(pod.clone());
                 entry.shown.told = true;
@@ -139,5 +179,114 @@ impl Store {
         if has_ended && let Some(entry) = self.pods.get(key) {
             self.keep_allocated(entry, updates);
         }
+    }
+
+    /// Gives a pod that waits the selector of its owners. One that runs keeps the selector by which it
+    /// was placed, so that its binding is no news.
+    pub(super) fn spread_by_owners(&mut self, key: &str, entry: &mut PodEntry) {
+        let selector = if entry.waits() {
+            self.owners.selector(entry.pod.shape(), entry.controller.as_deref())
+        } else {
+            let known = self.pods.get(key).filter(|known| known.pod.uid == entry.pod.uid);
+            known.and_then(|known| known.pod.shape().owner_selector.clone())
+        };
+        self.set_owner_selector(entry, selector);
+    }
+
+    /// Sets the selector by which a pod is spread.
+    fn set_owner_selector(&mut self, entry: &mut PodEntry, selector: Option<LabelSelector>) {
+        if entry.pod.shape().owner_selector == selector {
+            return;
+        }
+        if let Some(asking) = &mut entry.asking {
+            Arc::make_mut(&mut asking.shape).owner_selector.clone_from(&selector);
+        }
+        entry.pod.shape_mut().owner_selector = selector;
+        let pod = core::mem::take(&mut entry.pod);
+        entry.pod = self.interned(pod);
+    }
+
+    /// Takes a change of a service or a controller in.
+    pub(super) fn owner_changed(&mut self, key: &str, updates: &mut Vec<Update>) {
+        let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+        self.changed_owners.insert(namespace.to_owned());
+        self.tell_spread(updates);
+    }
+
+    /// Forgets a service or a controller.
+    pub(super) fn remove_owner(&mut self, owner: &str, key: &str, updates: &mut Vec<Update>) {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        self.owners.forget(owner, namespace, name);
+        self.owner_changed(key, updates);
+    }
+
+    /// Tells of the pods whose owners have changed, once no list of owners or pods is under way: lists
+    /// would tell of every pod again for each object. O(pods of the namespaces).
+    pub(super) fn tell_spread(&mut self, updates: &mut Vec<Update>) {
+        if OWNER_LISTS.iter().any(|kind| self.listing[kind.index()]) {
+            return;
+        }
+        for namespace in core::mem::take(&mut self.changed_owners) {
+            let first = format!("{namespace}/");
+            let pods = self.pods.range(first.clone()..);
+            let pods = pods.take_while(|(key, _)| key.starts_with(&first));
+            let changed = pods.filter(|(_, entry)| {
+                let own = &entry.pod.shape().owner_selector;
+                let controller = entry.controller.as_deref();
+                entry.waits() && self.owners.selector(entry.pod.shape(), controller) != *own
+            });
+            for key in changed.map(|(key, _)| key.clone()).collect::<Vec<String>>() {
+                let Some(mut entry) = self.pods.remove(&key) else { continue };
+                let selector = self.owners.selector(entry.pod.shape(), entry.controller.as_deref());
+                self.set_owner_selector(&mut entry, selector);
+                self.pods.insert(key.clone(), entry);
+                self.show(&key, updates);
+            }
+        }
+    }
+
+    /// Puts the groups of a namespace in their queues anew: a queue may take it now.
+    pub(super) fn namespace_changed(&mut self, namespace: &str, updates: &mut Vec<Update>) {
+        if self.queues.is_none() {
+            return;
+        }
+        let first = GroupKey::of_name(namespace, "");
+        let groups = self.instances.range(&first..).map(|(key, _)| key);
+        let groups = groups.take_while(|key| key.namespace == namespace);
+        for group in groups.cloned().collect::<Vec<_>>() {
+            self.refresh(&group, updates);
+        }
+        let first = format!("{namespace}/");
+        let pods = self.pods.range(first.clone()..).take_while(|(key, _)| key.starts_with(&first));
+        let alone = pods.filter(|(_, entry)| entry.group.is_none()).map(|(key, _)| key.clone());
+        for pod in alone.collect::<Vec<_>>() {
+            self.show(&pod, updates);
+        }
+    }
+
+    /// The queue of a group that has a label for it, or names one itself, or neither.
+    ///
+    /// # Errors
+    /// The reason for which it is in no queue.
+    pub(super) fn queue_of(
+        &self,
+        namespace: &str,
+        label: Option<&str>,
+        own: &str,
+    ) -> Result<String, String> {
+        let none = Labels::new();
+        let is_local = label.is_some() || own.is_empty();
+        let Some(queues) = self.queues.as_ref().filter(|_| is_local) else {
+            return Ok(own.to_owned());
+        };
+        let local = label.unwrap_or("default");
+        let labels = self.namespaces.get(namespace).unwrap_or(&none);
+        let queue = queues.cluster_queue(namespace, labels, local);
+        queue.map(str::to_owned).ok_or_else(|| match label {
+            Some(_) => format!(
+                "queue {namespace}/{local} is not there, is stopped, or does not take the namespace"
+            ),
+            None => format!("it names no queue by the label {QUEUE_NAME}"),
+        })
     }
 }

@@ -20,9 +20,10 @@ use crate::base::hash::FixedMap;
 use crate::kubernetes::claims::{TaintRule, claim_object};
 use crate::kubernetes::devices::{Cards, DeviceDialect};
 use crate::kubernetes::field::{Fault, Field};
-use crate::kubernetes::groups::{self, GroupObject, QUEUE_NAME};
+use crate::kubernetes::groups::{self, GroupObject};
 use crate::kubernetes::kinds::{self, RuntimeName, Submitted, WorkloadKind};
 use crate::kubernetes::membership::Family;
+use crate::kubernetes::owners::Owners;
 use crate::kubernetes::priority::Classes;
 use crate::kubernetes::queues::LocalQueues;
 use crate::kubernetes::storage::storage_object;
@@ -82,14 +83,20 @@ pub struct Store {
     pub(super) card_sizes: BTreeSet<(DeviceDialect, i64)>,
     /// Pods that hold unknown cards, and their nodes.
     pub(super) blind: BTreeMap<String, String>,
-    namespaces: BTreeMap<String, Labels>,
+    pub(super) namespaces: BTreeMap<String, Labels>,
     pub(super) classes: Classes,
+    /// Services and controllers, by which pods are spread.
+    pub(super) owners: Owners,
+    /// Namespaces in which some of them have changed since pods were told of.
+    pub(super) changed_owners: BTreeSet<String>,
     pub(super) pods: BTreeMap<String, PodEntry>,
     pub(super) objects: BTreeMap<GroupKey, GroupObject>,
     /// Objects of Koordinator, which describe the same groups as those of coscheduling.
     pub(super) koordinator: BTreeMap<GroupKey, GroupObject>,
     pub(super) instances: BTreeMap<GroupKey, Instance>,
     pub(super) trees: Trees,
+    /// Pods that describe the task groups of an application, by the application.
+    pub(super) applications: BTreeMap<GroupKey, BTreeSet<String>>,
     /// Kinds of groups that the server does not serve.
     pub(super) unserved: BTreeSet<Kind>,
     /// The condition of pod groups by which they are scheduled, where they have it.
@@ -103,7 +110,7 @@ pub struct Store {
     pub(super) taint_rules: BTreeMap<String, TaintRule>,
     /// Whether pods with claims are shown.
     pub(super) follows_claims: bool,
-    queues: Option<LocalQueues>,
+    pub(super) queues: Option<LocalQueues>,
     pub(super) workloads: Workloads,
     shapes: FixedMap<Arc<PodShape>, ()>,
     shapes_kept: usize,
@@ -137,6 +144,8 @@ enum Converted {
     TaintRule(TaintRule),
     /// Statements about nodes, which are in the store already.
     Layout,
+    /// A service or a controller, which is in the store already.
+    Owner,
 }
 
 /// A reference to an object.
@@ -333,6 +342,7 @@ impl Store {
                 self.layout_changed(updates);
             }
             Converted::Layout => self.layout_changed(updates),
+            Converted::Owner => {}
             Converted::Namespace(labels) => {
                 if self.namespaces.get(&key) != Some(&labels) {
                     self.namespaces.insert(key.clone(), labels.clone());
@@ -385,10 +395,16 @@ impl Store {
                 }
             }
             Converted::Groups(groups) => {
+                if kind == Kind::Kai {
+                    self.drop_others(&groups, updates);
+                }
                 for group in groups {
                     self.put_object(group, updates);
                 }
             }
+        }
+        if kind.owner().is_some() {
+            self.owner_changed(&key, updates);
         }
         let known = Known { version, uid: uid.to_owned(), list, deleted: false };
         self.known[kind.index()].insert(key, known);
@@ -429,10 +445,14 @@ impl Store {
             self.known[kind.index()].remove(&key);
         }
         self.layout_changed(updates);
+        self.tell_spread(updates);
     }
 
     fn remove(&mut self, kind: Kind, key: &str, updates: &mut Vec<Update>) {
         let name = key.to_owned();
+        if let Some(owner) = kind.owner() {
+            self.remove_owner(owner, key, updates);
+        }
         match kind {
             Kind::Node if self.nodes.remove(key).is_some() => {
                 self.raw_nodes.remove(key);
@@ -448,7 +468,8 @@ impl Store {
             | Kind::Workload
             | Kind::Coscheduling
             | Kind::Koordinator
-            | Kind::Volcano => {
+            | Kind::Volcano
+            | Kind::Kai => {
                 if kind == Kind::PodGroup {
                     self.scheduled.remove(key);
                 }
@@ -467,7 +488,7 @@ impl Store {
             }
             Kind::Claims(kind) => self.remove_claims(&ClaimKey::new(kind, name), updates),
             Kind::DeviceTaintRule => self.put_taint_rule(key, None, updates),
-            Kind::HyperNode | Kind::ClusterNetworkTopology => {
+            Kind::HyperNode | Kind::ClusterNetworkTopology | Kind::KaiTopology => {
                 self.topologies.forget(kind.layout_names().1, key);
                 self.topology_changed = true;
                 self.layout_changed(updates);
@@ -484,60 +505,24 @@ impl Store {
                 let _ = self.put_runtime(&name, None, updates);
             }
             // Groups keep the priority that a class gave them.
-            Kind::PriorityClass | Kind::Node | Kind::Namespace => {}
+            Kind::PriorityClass
+            | Kind::Node
+            | Kind::Namespace
+            | Kind::Service
+            | Kind::ReplicationController
+            | Kind::ReplicaSet => {}
         }
-    }
-
-    /// Puts the groups of a namespace in their queues anew: a queue may take it now.
-    fn namespace_changed(&mut self, namespace: &str, updates: &mut Vec<Update>) {
-        if self.queues.is_none() {
-            return;
-        }
-        let first = GroupKey::of_name(namespace, "");
-        let groups = self.instances.range(&first..).map(|(key, _)| key);
-        let groups = groups.take_while(|key| key.namespace == namespace);
-        for group in groups.cloned().collect::<Vec<_>>() {
-            self.refresh(&group, updates);
-        }
-        let first = format!("{namespace}/");
-        let pods = self.pods.range(first.clone()..).take_while(|(key, _)| key.starts_with(&first));
-        let alone = pods.filter(|(_, entry)| entry.group.is_none()).map(|(key, _)| key.clone());
-        for pod in alone.collect::<Vec<_>>() {
-            self.show(&pod, updates);
-        }
-    }
-
-    /// The queue of a group that has a label for it, or names one itself, or neither.
-    ///
-    /// # Errors
-    /// The reason for which it is in no queue.
-    pub(super) fn queue_of(
-        &self,
-        namespace: &str,
-        label: Option<&str>,
-        own: &str,
-    ) -> Result<String, String> {
-        let none = Labels::new();
-        let is_local = label.is_some() || own.is_empty();
-        let Some(queues) = self.queues.as_ref().filter(|_| is_local) else {
-            return Ok(own.to_owned());
-        };
-        let local = label.unwrap_or("default");
-        let labels = self.namespaces.get(namespace).unwrap_or(&none);
-        let queue = queues.cluster_queue(namespace, labels, local);
-        queue.map(str::to_owned).ok_or_else(|| match label {
-            Some(_) => format!(
-                "queue {namespace}/{local} is not there, is stopped, or does not take the namespace"
-            ),
-            None => format!("it names no queue by the label {QUEUE_NAME}"),
-        })
     }
 
     fn converted(&mut self, kind: Kind, object: &Object) -> Fault<Converted> {
         let value = &object.0;
         let named = metadata::object(kind.word(), kind.namespaced(), value, Mode::AsStored);
         let root = Field::root(&named, value);
+        if let Some(owner) = kind.owner() {
+            self.owners.take(owner, &root)?;
+        }
         Ok(match kind {
+            Kind::Service | Kind::ReplicationController | Kind::ReplicaSet => Converted::Owner,
             Kind::Node => {
                 let mut node = node::node(&root)?;
                 not_ready(&root, &mut node)?;
@@ -562,7 +547,7 @@ impl Store {
             Kind::Claims(kind) => {
                 Converted::Claims(Box::new(claim_object(kind, &root)?), refused(&root))
             }
-            Kind::HyperNode | Kind::ClusterNetworkTopology => {
+            Kind::HyperNode | Kind::ClusterNetworkTopology | Kind::KaiTopology => {
                 let (group, word) = kind.layout_names();
                 self.topologies.take(group, word, &root)?;
                 self.topology_changed = true;
@@ -596,6 +581,7 @@ impl Store {
                 Converted::Groups(alloc::vec![groups::coscheduling(&root)?])
             }
             Kind::Volcano => Converted::Groups(alloc::vec![groups::volcano(&root)?]),
+            Kind::Kai => Converted::Groups(groups::kai(&root)?),
             Kind::PodDisruptionBudget => Converted::Budget(budget(&root)?),
             Kind::TrainingRuntime => Converted::Runtime(kinds::runtime_name(&root, false)?),
             Kind::ClusterTrainingRuntime => Converted::Runtime(kinds::runtime_name(&root, true)?),

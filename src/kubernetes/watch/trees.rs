@@ -1,6 +1,7 @@
 //! Trees of groups: parents and children that a store knows.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -8,7 +9,7 @@ use super::entries::GroupKey;
 use crate::kubernetes::groups::GroupObject;
 use crate::kubernetes::membership::Family;
 use crate::kubernetes::tree::MAX_LEVELS;
-use crate::model::PodGroup;
+use crate::model::{PodGroup, PreemptionPolicy};
 
 /// The trees of a store.
 #[derive(Debug, Default)]
@@ -25,6 +26,7 @@ pub(super) struct Tree {
     pub(super) frame: PodGroup,
     pub(super) leaves: BTreeMap<GroupKey, PodGroup>,
     pub(super) refusal: Option<String>,
+    pub(super) preemption: Option<PreemptionPolicy>,
 }
 
 impl Trees {
@@ -85,8 +87,16 @@ pub(super) enum Place {
     Unsound,
 }
 
+/// The name by which a composite group of a family is told from those of others.
+pub(super) fn composite_name(family: Family, name: &str) -> String {
+    match family {
+        Family::Kai => format!("kai:{name}"),
+        _ => String::from(name),
+    }
+}
+
 /// The key of the composite group that an object names as its parent.
 pub(super) fn parent_of(object: &GroupObject) -> Option<GroupKey> {
-    let name = object.parent.clone()?;
+    let name = composite_name(object.family, object.parent.as_deref()?);
     Some(GroupKey { namespace: object.namespace.clone(), family: Family::Composite, name })
 }

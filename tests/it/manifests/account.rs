@@ -437,6 +437,8 @@ fn a_watch_leaves_every_member_of_a_group_alone_and_names_the_field() {
         }
     }
     // What no watch follows is refused by name, too.
-    let found = left_alone(&[member("k", "pod-group-name")]);
-    assert!(found[0].1.contains("pod-group-name"), "{found:?}");
+    let mut part = member("k", "gpu-fraction");
+    part["metadata"]["annotations"]["gpu-fraction"] = "0.5".into();
+    let found = left_alone(&[part]);
+    assert!(found[0].1.contains("parts of cards"), "{found:?}");
 }

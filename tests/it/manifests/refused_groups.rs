@@ -70,6 +70,16 @@ fn kubernetes_groups() {
             "spec.disruptionMode: \"Both\" is not one of Single, All, Pod, PodGroup",
         ),
         pair(
+            group("preemptionPolicy: Sometimes"),
+            "spec.preemptionPolicy: \"Sometimes\" is not one of Never, PreemptLowerPriority",
+        ),
+        pair(
+            group("preemptionPolicy: Never, parentCompositePodGroupName: p")
+                + &composite("p", "''", "preemptionPolicy: PreemptLowerPriority")
+                + &member("a", "priority: 0"),
+            "podgroup default/g: spec.preemptionPolicy: is not that of compositepodgroup default/p",
+        ),
+        pair(
             group("parentCompositePodGroupName: p")
                 + &composite("p", "''", "disruptionMode: {all: {}}"),
             "podgroup default/g: spec.disruptionMode: must be all, as that of compositepodgroup",

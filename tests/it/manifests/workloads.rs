@@ -5,7 +5,7 @@ use std::time::Duration;
 use phalanx::kubernetes::{Manifests, Mode, Reader, StartCondition, SubmittedWorkload};
 use serde_json::{Value, json};
 
-use super::reading::{sketch, written};
+use super::reading::sketch;
 
 /// Reads objects.
 pub(super) fn read(mode: Mode, objects: &[Value]) -> Result<Manifests, phalanx::kubernetes::Error> {
@@ -112,7 +112,7 @@ fn a_suspended_workload_waits_whole() {
     assert!(one(&object("kubeflow.org/v1", "TFJob", run_policy)).1.suspended);
 }
 
-fn job_set() -> Value {
+pub(super) fn job_set() -> Value {
     let replicated = |name: &str, replicas: u32, pods: u32| {
         json!({"name": name, "replicas": replicas, "template": {"spec": {
             "parallelism": pods, "completions": pods, "template": template()}}})
@@ -488,38 +488,4 @@ fn kinds_that_are_not_known_are_named() {
     let spark = object("sparkoperator.k8s.io/v1beta2", "SparkApplication", json!({}));
     let manifests = read(Mode::AsWritten, &[spark]).unwrap();
     assert_eq!(manifests.ignored["sparkoperator.k8s.io/SparkApplication"], 1);
-}
-
-#[test]
-fn a_job_says_since_1_37_what_its_group_is() {
-    let job = |scheduling: &str| {
-        let text = format!(
-            "
-apiVersion: batch/v1
-kind: Job
-metadata: {{name: train}}
-spec:
-  completionMode: Indexed
-  parallelism: 4
-  completions: 4
-{scheduling}
-  template: {{spec: {{containers: [{{name: c}}]}}}}
-"
-        );
-        written(&text).map(|manifests| manifests.groups[0].clone())
-    };
-    let minimum = |scheduling: &str| job(scheduling).unwrap().policy.minimum();
-    // Without it the rule of 1.36 makes a gang of all.
-    assert_eq!(minimum(""), 4);
-    let basic = job("  scheduling: {schedulingPolicy: {basic: {}}}").unwrap();
-    assert_eq!(basic.policy, phalanx::model::GroupPolicy::Basic {});
-    assert_eq!(minimum("  scheduling: {schedulingPolicy: {gang: {}}}"), 4);
-    assert_eq!(minimum("  scheduling: {schedulingPolicy: {gang: {minCount: 2}}}"), 2);
-    let error = job("  scheduling: {schedulingPolicy: {gang: {minCount: 5}}}").unwrap_err();
-    assert!(
-        error.to_string().contains("spec.scheduling.schedulingPolicy.gang.minCount"),
-        "{error}"
-    );
-    let near = "  scheduling: {schedulingPolicy: {gang: {}}, schedulingConstraints: {topology: [{key: rack}]}}";
-    assert_eq!(job(near).unwrap().topology.require.as_deref(), Some("rack"));
 }

@@ -7,15 +7,15 @@ use phalanx::queue::Settings;
 use phalanx::{Cluster, Decision, Framework, Scheduler, Time};
 use serde_json::{Value, json};
 
-struct World {
-    store: Store,
-    scheduler: Scheduler,
+pub(super) struct World {
+    pub(super) store: Store,
+    pub(super) scheduler: Scheduler,
     version: u64,
-    left_alone: Vec<String>,
+    pub(super) left_alone: Vec<String>,
 }
 
 impl World {
-    fn new() -> World {
+    pub(super) fn new() -> World {
         let builder = DynamicResources::add_to(Framework::default().to_builder(), Cel);
         let framework = builder.build().unwrap();
         let scheduler = Scheduler::new(Cluster::new(), framework, Settings::default());
@@ -23,7 +23,7 @@ impl World {
         World { store, scheduler, version: 0, left_alone: Vec::new() }
     }
 
-    fn send(&mut self, verb: &str, mut object: Value) {
+    pub(super) fn send(&mut self, verb: &str, mut object: Value) {
         self.version += 1;
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
         let line = json!({"type": verb, "object": object}).to_string();
@@ -35,12 +35,12 @@ impl World {
         }
     }
 
-    fn add(&mut self, object: Value) {
+    pub(super) fn add(&mut self, object: Value) {
         self.send("ADDED", object);
     }
 
     /// Bound pods: pod, node, and the annotations for its cards.
-    fn bound(&mut self) -> Vec<(String, String, Value)> {
+    pub(super) fn bound(&mut self) -> Vec<(String, String, Value)> {
         let mut bound = Vec::new();
         self.version += 1_000;
         while let Some(decision) = self.scheduler.poll_decision(Time::from_secs(self.version)) {
@@ -60,14 +60,14 @@ impl World {
     }
 }
 
-fn node(name: &str) -> Value {
+pub(super) fn node(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
         "status": {"allocatable": {"cpu": "8", "pods": "10"}},
     })
 }
 
-fn pod(name: &str) -> Value {
+pub(super) fn pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": "ml", "uid": name},

@@ -4,6 +4,8 @@ mod composites;
 mod layout;
 mod lives;
 mod order;
+mod peers;
 mod relist;
+mod spread;
 mod truth;
 mod upgrade;
