@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use phalanx::kubernetes::watch::{ResourceList, SchedulingResource, Served};
 use serde::Deserialize;
+use tokio::sync::Notify;
 
 use crate::api::Api;
 use crate::log;
@@ -26,6 +27,7 @@ struct GroupVersion {
 #[derive(Default)]
 pub struct Discovery {
     served: Mutex<Served>,
+    changed: Notify,
 }
 
 impl Discovery {
@@ -63,8 +65,14 @@ impl Discovery {
                 log!(info, "scheduling.k8s.io", resource = resource.name(), version = version);
             }
             *last = served.clone();
+            self.changed.notify_waiters();
         }
         Ok(served)
+    }
+
+    /// Waits until an answer differs from the one before it.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     /// The versions that the server was last seen to serve.

@@ -31,6 +31,36 @@ impl Writer {
     fn groups(&self) -> Option<Version> {
         self.discovery.last().version(SchedulingResource::PodGroups)
     }
+
+    /// Writes the condition of a group in the version that is served. If the server has no such
+    /// object in it, it may serve another by now: it is asked, and the condition written there.
+    async fn condition_of_group(&self, group: &ObjectRef, state: &str, reason: &str, text: &str) {
+        for _ in 0..3 {
+            let Some(version) = self.groups() else { return };
+            // The name is that of the version, whatever the object shows.
+            let Some(name) = version.scheduled_condition() else { return };
+            let path = format!(
+                "/apis/scheduling.k8s.io/{}/namespaces/{}/podgroups/{}/status",
+                version.name(),
+                group.namespace,
+                group.name
+            );
+            let status = json!({"conditions": [condition(name, state, reason, text)]});
+            if !matches!(patch(&self.api, &path, group, status).await, Patched::Absent) {
+                return;
+            }
+            if self.discovery.ask(&self.api).await.is_ok() && self.groups() == Some(version) {
+                return;
+            }
+        }
+    }
+}
+
+/// The end of a patch.
+enum Patched {
+    Done,
+    /// There is no such object, or the version is not served.
+    Absent,
 }
 
 /// A note to write.
@@ -93,21 +123,12 @@ pub async fn run(writer: Writer, mut notes: UnboundedReceiver<Note>) {
 
 async fn write(writer: &Writer, note: Note) {
     let Writer { api, scheduler, .. } = writer;
-    let version = writer.groups();
-    let groups = format!("scheduling.k8s.io/{}", version.map_or("v1", Version::name));
-    let (object, kind, reason, message, condition) = match note {
+    let (object, kind, reason, message) = match note {
         Note::Group { group, scheduled, message } => {
             let reason = if scheduled { "Scheduled" } else { "Unschedulable" };
             let state = if scheduled { "True" } else { "False" };
-            let path = format!(
-                "/apis/{groups}/namespaces/{}/podgroups/{}/status",
-                group.namespace, group.name
-            );
-            // The name is that of the version, whatever the object shows.
-            let name = version.and_then(Version::scheduled_condition);
-            let condition = name.map(|name| condition(name, state, reason, &message));
-            let condition = condition.map(|condition| (path, condition));
-            (group, "PodGroup", reason, message, condition)
+            writer.condition_of_group(&group, state, reason, &message).await;
+            (group, "PodGroup", reason, message)
         }
         Note::Pod { pod, message } => {
             let condition = condition("PodScheduled", "False", "Unschedulable", &message);
@@ -117,18 +138,16 @@ async fn write(writer: &Writer, note: Note) {
             return patch_pod(api, &pod, json!({"nominatedNodeName": node})).await;
         }
         Note::Preempted { group, by } => {
-            (group, "PodGroup", "Preempted", format!("preempted by {by}"), None)
+            (group, "PodGroup", "Preempted", format!("preempted by {by}"))
         }
         Note::PodScheduled(pod) => {
             let message = format!("bound to {}", pod.node);
             let Placement { namespace, name, uid, .. } = pod;
-            (ObjectRef::new(namespace, name, uid), "Pod", "Scheduled", message, None)
+            (ObjectRef::new(namespace, name, uid), "Pod", "Scheduled", message)
         }
         Note::Several(_) => return,
     };
-    if let Some((path, condition)) = condition {
-        patch(api, &path, &object, json!({"conditions": [condition]})).await;
-    }
+    let groups = format!("scheduling.k8s.io/{}", writer.groups().map_or("v1", Version::name));
     let api_version = if kind == "Pod" { "v1" } else { &groups };
     event(api, scheduler, &object, (api_version, kind), reason, &message).await;
 }
@@ -143,26 +162,28 @@ pub fn condition(kind: &str, state: &str, reason: &str, message: &str) -> Value 
 
 async fn patch_pod(api: &Api, pod: &ObjectRef, status: Value) {
     let path = format!("/api/v1/namespaces/{}/pods/{}/status", pod.namespace, pod.name);
-    patch(api, &path, pod, status).await;
+    let _ = patch(api, &path, pod, status).await;
 }
 
 /// Changes a status, unless the object is another one by now.
-async fn patch(api: &Api, path: &str, object: &ObjectRef, status: Value) {
+async fn patch(api: &Api, path: &str, object: &ObjectRef, status: Value) -> Patched {
     let body = json!({"metadata": {"uid": object.uid}, "status": status});
     for attempt in 0..5 {
         match api.patch(path, &body).await {
-            Ok(answer) if matches!(answer.status, 200..=299 | 404 | 409) => return,
+            Ok(answer) if answer.status == 404 => return Patched::Absent,
+            Ok(answer) if matches!(answer.status, 200..=299 | 409) => return Patched::Done,
             Ok(answer) if answer.status == 429 || answer.status >= 500 => {
                 let wait = answer.retry_after.unwrap_or(Duration::from_secs(1 << attempt));
                 tokio::time::sleep(wait).await;
             }
             Ok(answer) => {
                 log!(warn, "a status is refused", path = path, reason = answer.message());
-                return;
+                return Patched::Done;
             }
             Err(_) => tokio::time::sleep(Duration::from_secs(1 << attempt)).await,
         }
     }
+    Patched::Done
 }
 
 async fn event(

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use http_body_util::BodyExt;
+use phalanx::kubernetes::WorkloadKind;
 use phalanx::kubernetes::watch::{Kind, SchedulingResource, WatchEvent};
 use phalanx::state::{ClaimKind, StorageKind};
 
@@ -32,7 +33,7 @@ const fn source(kind: Kind, path: &'static str, required: bool) -> Source {
 }
 
 /// Everything that is watched.
-pub const SOURCES: [Source; 25] = [
+pub const SOURCES: [Source; 31] = [
     source(Kind::Node, "/api/v1/nodes", true),
     source(Kind::Pod, "/api/v1/pods", true),
     source(Kind::Namespace, "/api/v1/namespaces", false),
@@ -44,6 +45,8 @@ pub const SOURCES: [Source; 25] = [
     source(Kind::Coscheduling, "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", false),
     source(Kind::Koordinator, "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", false),
     source(Kind::Volcano, "/apis/scheduling.volcano.sh/v1beta1/podgroups", false),
+    source(Kind::Kai, "/apis/scheduling.run.ai/v2alpha2/podgroups", false),
+    source(Kind::KaiTopology, "/apis/kai.scheduler/v1alpha1/topologies", false),
     source(Kind::HyperNode, "/apis/topology.volcano.sh/v1alpha1/hypernodes", false),
     source(
         Kind::ClusterNetworkTopology,
@@ -70,6 +73,11 @@ pub const SOURCES: [Source; 25] = [
         "/apis/storage.k8s.io/v1/volumeattachments",
         false,
     ),
+    // Owners of pods, over which pods without constraints of their own are spread.
+    source(Kind::Service, "/api/v1/services", false),
+    source(Kind::ReplicationController, "/api/v1/replicationcontrollers", false),
+    source(Kind::ReplicaSet, "/apis/apps/v1/replicasets", false),
+    source(Kind::Submitted(WorkloadKind::StatefulSet), "/apis/apps/v1/statefulsets", false),
 ];
 
 /// The times after which a watch that ended starts again: each doubles the one before.
@@ -81,6 +89,9 @@ const REFUSED_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_se
 const SILENCE: Duration = Duration::from_secs(150);
 /// The time after which the server is to end a watch.
 const LIFE: Duration = Duration::from_secs(540);
+/// The same of a resource whose version depends on the release: the server is asked again then. A
+/// cluster that is upgraded may serve the old version beside the new one for long.
+const DISCOVERED_LIFE: Duration = Duration::from_secs(180);
 
 /// The end of a watch.
 enum End {
@@ -146,7 +157,15 @@ pub async fn run(api: Api, source: Source, discovery: Arc<Discovery>, inputs: Se
                 if source.required { REFUSED_PAUSES[0] } else { refused }
             }
         };
-        tokio::time::sleep(wait).await;
+        if SchedulingResource::of(source.kind).is_none() {
+            tokio::time::sleep(wait).await;
+            continue;
+        }
+        // Another watch may see first that the server serves other versions now.
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = discovery.changed() => refused = Duration::ZERO,
+        }
     }
 }
 
@@ -170,7 +189,8 @@ async fn follow(
     version: &mut Option<String>,
     inputs: &Sender<Input>,
 ) -> End {
-    let life = LIFE.as_secs();
+    let is_discovered = SchedulingResource::of(kind).is_some();
+    let life = if is_discovered { DISCOVERED_LIFE } else { LIFE }.as_secs();
     let start = match version {
         Some(version) => format!("resourceVersion={version}"),
         None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
