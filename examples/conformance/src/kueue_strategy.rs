@@ -122,7 +122,15 @@ impl Problem {
         }
         let mut units: Vec<(Option<&String>, Vec<PodGroup>)> = Vec::new();
         for set in pod_sets {
-            let Some(group) = problem.leaf_of(input, set, &leaf)? else { return Ok(None) };
+            // If a part of an elastic unit ran in a domain that is gone, all of it is placed afresh.
+            let lost = |set: &KueuePodSet| {
+                let mut known = set.previous.iter().flat_map(|previous| &previous.domains);
+                set.replace_node.is_none() && known.any(|domain| leaf(&domain.values).is_none())
+            };
+            let beside = |other: &&KueuePodSet| set.group.is_some() && other.group == set.group;
+            let afresh = pod_sets.iter().filter(beside).any(lost);
+            let group = problem.leaf_of(input, set, afresh, &leaf)?;
+            let Some(group) = group else { return Ok(None) };
             match units.iter_mut().find(|(name, _)| name.is_some() && *name == set.group.as_ref()) {
                 Some((_, unit)) => unit.push(group),
                 None => units.push((set.group.as_ref(), vec![group])),
@@ -177,6 +185,7 @@ impl Problem {
         &mut self,
         input: &kueue::KueueCluster,
         set: &KueuePodSet,
+        afresh: bool,
         leaf: &impl Fn(&[String]) -> Option<String>,
     ) -> Result<Option<PodGroup>, String> {
         let mut running: Vec<(String, u32)> = Vec::new();
@@ -190,7 +199,8 @@ impl Problem {
             let stay: Vec<_> = previous.domains.iter().filter(|domain| !lost(domain)).collect();
             let homes = stay.iter().map(|domain| Some((leaf(&domain.values)?, domain.count)));
             match homes.collect::<Option<Vec<_>>>() {
-                Some(homes) => running = homes,
+                Some(homes) if !afresh => running = homes,
+                Some(_) => {}
                 None if replaces => return Ok(None),
                 // Elastic pods of a domain that is gone are placed afresh.
                 None => {}

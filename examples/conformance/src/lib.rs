@@ -62,11 +62,19 @@ Files hold one JSON object a line; gzip will do. A line is one of:
 
 Kubernetes objects are taken as an API server stores them.
 
-Exit code: 0 all agree; 1 some do not; 2 misuse, or a file cannot be read.
+A line that is none of these, or has a field that is not known, fails by its name, or by file and
+line; the run goes on. Cases of rules that are left out are skipped, by name and rule.
+The last line is always `N passed, M failed, K skipped`.
+
+Exit code: 0 none failed, and at least one passed or was skipped; 1 otherwise; 2 misuse, or a file
+cannot be read.
 ";
 
-/// How many disagreements are told of.
+/// How many disagreements are told in full; the rest by name.
 const TOLD: usize = 10;
+
+/// Columns of a list of names.
+const COLUMNS: usize = 100;
 
 /// Where an answer differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,12 +115,14 @@ pub struct Tally {
     /// Passed and failed, by category.
     categories: BTreeMap<String, (usize, usize)>,
     told: Vec<(String, Disagreement)>,
+    /// Failed cases that are not told in full.
+    more: Vec<String>,
     /// By outcome, of the gangs that are known to fit.
     outcomes: BTreeMap<&'static str, usize>,
     /// Kueue's cases: those that went through the planner too, and all.
     kueue: (usize, usize),
-    /// Cases that are left out, by rule.
-    skipped: BTreeMap<&'static str, usize>,
+    /// Names of the cases that are left out, by rule.
+    skipped: BTreeMap<&'static str, Vec<String>>,
     /// Victims by default beside those of kube-scheduler's rule: of groups, and of constrained ones.
     costs: [preemption::Comparison; 2],
     /// How long each of those decisions took.
@@ -120,15 +130,17 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Runs the cases of a text, one a line.
-    ///
-    /// # Errors
-    /// A line is no case. The message names the file and the line.
-    pub fn run(&mut self, file: &str, text: &str) -> Result<(), String> {
+    /// Runs the cases of a text, one a line. A line that is no case fails by its name, or by file and
+    /// line if it has none.
+    pub fn run(&mut self, file: &str, text: &str) {
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            self.case(line).map_err(|error| format!("{file}:{}: {error}", number + 1))?;
+            if let Err(error) = self.case(line) {
+                let place = format!("{file}:{}", number + 1);
+                let name = name_of(line).unwrap_or_else(|| place.clone());
+                let fault = Disagreement::new(place, "", "", "a case", error);
+                self.count("not understood".into(), &name, Some(fault));
+            }
         }
-        Ok(())
     }
 
     fn case(&mut self, line: &str) -> Result<(), String> {
@@ -223,7 +235,7 @@ impl Tally {
                 let difference = Disagreement::new(step, "", "", expected, actual);
                 self.count(category, &name, Some(difference));
             }
-            tenants::Verdict::Skipped(rule) => *self.skipped.entry(rule).or_default() += 1,
+            tenants::Verdict::Skipped(rule) => self.skipped.entry(rule).or_default().push(name),
         }
     }
 
@@ -235,6 +247,8 @@ impl Tally {
                 *failed += 1;
                 if self.told.len() < TOLD {
                     self.told.push((name.to_string(), disagreement));
+                } else {
+                    self.more.push(name.to_string());
                 }
             }
         }
@@ -245,10 +259,41 @@ impl Tally {
         self.categories.values().map(|(passed, _)| passed).sum()
     }
 
-    /// How many do not.
+    /// How many do not, or are no cases.
     pub fn failed(&self) -> usize {
         self.categories.values().map(|(_, failed)| failed).sum()
     }
+
+    /// How many are about rules that are left out.
+    pub fn skipped(&self) -> usize {
+        self.skipped.values().map(Vec::len).sum()
+    }
+
+    /// Whether none failed, and there was a case at all.
+    pub fn holds(&self) -> bool {
+        self.failed() == 0 && self.passed() + self.skipped() > 0
+    }
+}
+
+/// The name of a line, as far as it has one.
+fn name_of(line: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    let name = value.get("id").or_else(|| value.get("name"))?;
+    name.as_str().map(String::from)
+}
+
+/// Writes names, some a line.
+fn list(names: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut column = 0;
+    for name in names {
+        if column > 0 && column + name.len() > COLUMNS {
+            writeln!(f)?;
+            column = 0;
+        }
+        write!(f, "{}{name}", if column == 0 { "  " } else { " " })?;
+        column += name.len() + 1;
+    }
+    writeln!(f)
 }
 
 /// A case that cannot be read to the end: it fails, and the run goes on.
@@ -277,15 +322,17 @@ impl fmt::Display for Tally {
             }
             writeln!(f, "  expected: {expected}\n  actual:   {actual}")?;
         }
-        if self.failed() > self.told.len() {
-            writeln!(f, "\nand {} more", self.failed() - self.told.len())?;
+        if !self.more.is_empty() {
+            writeln!(f, "\nand {} more:", self.more.len())?;
+            list(&self.more, f)?;
         }
         if !self.told.is_empty() {
             writeln!(f)?;
         }
         preemption::table(&self.costs, f)?;
-        for (rule, count) in &self.skipped {
-            writeln!(f, "left out by {rule}: {count}")?;
+        for (rule, names) in &self.skipped {
+            writeln!(f, "left out by {rule}: {}", names.len())?;
+            list(names, f)?;
         }
         if self.kueue.1 > 0 {
             let (through, all) = self.kueue;
@@ -301,6 +348,7 @@ impl fmt::Display for Tally {
             let last = durations.len() - 1;
             writeln!(f, "p50 {} us, max {} us", micros(last / 2), micros(last))?;
         }
-        writeln!(f, "{} passed, {} failed", self.passed(), self.failed())
+        let (passed, failed, skipped) = (self.passed(), self.failed(), self.skipped());
+        writeln!(f, "{passed} passed, {failed} failed, {skipped} skipped")
     }
 }

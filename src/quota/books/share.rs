@@ -135,7 +135,10 @@ pub(in crate::quota) fn borrowed_share(
             }
         }
     };
-    each_beyond(slot, cells, more, add);
+    // A flavor that neither the queue nor one below it has quota of is borrowed from nobody.
+    let known: SmallVec<[(FlavorResource, i64); 4]> =
+        more.iter().copied().filter(|(of, _)| slot.cell(of.0).is_some()).collect();
+    each_beyond(slot, cells, &known, add);
     share.borrowing = !borrowed.is_empty();
     for (resource, amount) in borrowed {
         let lendable = tree.lendable_at(cells, slot.parent, resource);

@@ -12,7 +12,7 @@ use crate::quota::model::claim::{AssignmentMode, Claim, QuotaDecision};
 /// Omitted pods are spread in proportion to the pods that each set can do without. If that is `d`
 /// of one set and `T` of all, and `i` of `T` are left out, the set leaves out `⌊d · i / T⌋`. The
 /// smallest `i` is found by halves, so a count below an accepted one should be accepted, too. O(log
-/// T) calls.
+/// T) calls; none if no set can do without a pod, as there is nothing to reduce.
 ///
 /// Source: Kueue's `podset_reducer.go`.
 ///
@@ -31,6 +31,9 @@ pub fn reduced_counts<R>(
 ) -> Option<R> {
     let spare = |&(count, least): &(u32, u32)| u64::from(count.saturating_sub(least));
     let total: u64 = sets.iter().map(spare).sum();
+    if total == 0 {
+        return None;
+    }
     let mut counts: Vec<u32> = Vec::with_capacity(sets.len());
     let (mut low, mut high) = (0, total + 1);
     let mut found = None;
@@ -38,7 +41,7 @@ pub fn reduced_counts<R>(
         let middle = low + (high - low) / 2;
         counts.clear();
         counts.extend(sets.iter().map(|set| {
-            let left = u128::from(spare(set)) * u128::from(middle) / u128::from(total.max(1));
+            let left = u128::from(spare(set)) * u128::from(middle) / u128::from(total);
             set.0 - left as u32
         }));
         match accept(&counts) {

@@ -95,8 +95,8 @@ impl<'t> Searches<'t> {
         }))
     }
 
-    /// The leaves of a list in the order in which fair sharing looks for victims in them. Of each
-    /// only the first holder is taken; where `drops` says so, all are passed over.
+    /// The leaves of a list in the order in which fair sharing looks for victims in them. Of each only
+    /// the first holder is passed over; where `drops` says so, all are. None gives anything back.
     ///
     /// # Errors
     /// A queue is not known.

@@ -297,10 +297,12 @@ fn find(runtime: &MinRuntime, name: &str) -> Result<usize, String> {
 
 fn min_runtime(input: &mut Fields<'_>, expect: &mut Fields<'_>) -> Result<(), Stop> {
     let (runtime, reclaim) = runtime(input)?;
-    let victim = find(&runtime, input.text("victim_queue")?)?;
+    // Queues that are not there state nothing: the defaults hold.
+    let find = |name: &str| runtime.find(name).unwrap_or(usize::MAX);
+    let victim = find(input.text("victim_queue")?);
     let other = input.text_or_empty("reclaimer_queue")?;
     let minimum = if reclaim {
-        runtime.before_reclaim(find(&runtime, other)?, victim)
+        runtime.before_reclaim(find(other), victim)
     } else {
         runtime.before_preempt(victim)
     };

@@ -154,7 +154,8 @@ fn queues(list: &[Value]) -> Result<Vec<QueueShare>, String> {
 
 fn job(value: &Value) -> Result<Job, String> {
     let mut fields = Fields::new("job", value)?;
-    fields.pass(&["started_ago_s"]);
+    // A best-effort job is one whose requests are nothing.
+    fields.pass(&["started_ago_s", "best_effort"]);
     let job = Job {
         name: fields.text("name")?.into(),
         queue: fields.text("queue")?.into(),

@@ -11,14 +11,14 @@ use crate::tenants::{Stop, same};
 
 /// Runs the sessions of a case and compares what is expected.
 pub(super) fn compare(case: &mut Fields<'_>) -> Result<(), Stop> {
-    case.pass(&["observed"]);
+    let observed = case.maybe("observed").and_then(|observed| observed.get("shared_devices"));
     let actions = actions(&case.texts("actions")?)?;
     let mut sessions = Sessions::new(world(case.take("input")?)?);
     shares(&sessions, &case.entries("fair_shares_at_open")?)?;
     let expect = case.take("expect")?;
     let Some(rounds) = case.maybe("rounds") else {
         let work = sessions.run(&actions);
-        return outcome("", &sessions, work, expect);
+        return outcome("", &sessions, work, expect, observed);
     };
     let mut rounds = Fields::new("rounds", rounds)?;
     rounds.pass(&["delay_s"]);
@@ -32,10 +32,10 @@ pub(super) fn compare(case: &mut Fields<'_>) -> Result<(), Stop> {
         work = own;
         sessions.settle();
     }
-    outcome("rounds", &sessions, work, expect)?;
+    outcome("rounds", &sessions, work, expect, observed)?;
     for round in 0..after {
         let work = sessions.run(&actions);
-        outcome(&format!("round {} after", round + 1), &sessions, work, expect)?;
+        outcome(&format!("round {} after", round + 1), &sessions, work, expect, observed)?;
         sessions.settle();
     }
     Ok(())
@@ -84,7 +84,38 @@ fn at_most(step: &str, work: Work, expect: &Value) -> Result<(), Stop> {
     Ok(())
 }
 
-fn outcome(step: &str, sessions: &Sessions, work: Work, expect: &Value) -> Result<(), Stop> {
+/// Pods by device that they share, of a node.
+fn shared_on(outcomes: &BTreeMap<&str, PodOutcome>, node: &str) -> BTreeSet<Vec<String>> {
+    let mut shared: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (pod, outcome) in outcomes {
+        if outcome.node.as_deref() == Some(node) && outcome.state.is_active_used() {
+            for device in &outcome.devices {
+                shared.entry(device).or_default().push((*pod).into());
+            }
+        }
+    }
+    shared.into_values().collect()
+}
+
+/// Whether the devices of a node are those of KAI's own outcome.
+fn is_as_observed(
+    observed: Option<&Value>,
+    outcomes: &BTreeMap<&str, PodOutcome>,
+    node: &str,
+) -> bool {
+    let theirs = observed.and_then(|nodes| nodes.get(node));
+    let theirs: Option<BTreeSet<Vec<String>>> =
+        theirs.and_then(|sets| serde_json::from_value(sets.clone()).ok());
+    theirs == Some(shared_on(outcomes, node))
+}
+
+fn outcome(
+    step: &str,
+    sessions: &Sessions,
+    work: Work,
+    expect: &Value,
+    observed: Option<&Value>,
+) -> Result<(), Stop> {
     at_most(step, work, expect)?;
     let outcomes = sessions.outcomes();
     let mut fields = Fields::new("expect", expect)?;
@@ -101,9 +132,13 @@ fn outcome(step: &str, sessions: &Sessions, work: Work, expect: &Value) -> Resul
         compare_pods(step, name, sessions, &outcomes, &[name], value, &mut labels)?;
     }
     for ((node, _), pods) in labels {
-        // One label of a node is one device.
+        // One label of a node is one device. KAI's tests look at labels loosely: where its own outcome
+        // has them on several, it is that outcome that counts.
         let devices: BTreeSet<&[String]> =
             pods.iter().map(|pod| outcomes[pod].devices.as_slice()).collect();
+        if devices.len() > 1 && is_as_observed(observed, &outcomes, node) {
+            continue;
+        }
         same(format!("{step} devices of {pods:?} on {node}"), &1, &devices.len())?;
     }
     for (name, value) in fields.entries("nodes")? {
@@ -119,19 +154,10 @@ fn outcome(step: &str, sessions: &Sessions, work: Work, expect: &Value) -> Resul
     }
     let expected = fields.entries("shared_devices")?;
     if !expected.is_empty() {
-        let mut shared: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-        for (pod, outcome) in &outcomes {
-            let Some(node) = outcome.node.as_deref() else { continue };
-            for device in outcome.devices.iter().filter(|_| outcome.state.is_active_used()) {
-                shared.entry((node, device)).or_default().push(pod);
-            }
-        }
         for (node, value) in expected {
             let theirs: BTreeSet<Vec<String>> =
                 serde_json::from_value(value.clone()).map_err(|error| error.to_string())?;
-            let own = shared.iter().filter(|((at, _), _)| *at == node);
-            let ours: BTreeSet<Vec<String>> =
-                own.map(|(_, pods)| pods.iter().map(|&pod| pod.into()).collect()).collect();
+            let ours = shared_on(&outcomes, node);
             same(format!("{step} shared devices of {node}"), &theirs, &ours)?;
         }
     }

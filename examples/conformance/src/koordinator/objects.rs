@@ -145,6 +145,11 @@ fn containers(spec: &mut Fields<'_>) -> Result<(Amounts, Amounts, KubernetesQos)
 }
 
 /// A pod as the tests' builders state it.
+fn is_of_daemon_set(read: &mut ReadPod) {
+    let attributes = &mut read.pod.shape_mut().attributes;
+    attributes.insert("controller".into(), "DaemonSet".into());
+}
+
 fn built(value: &Value) -> Result<ReadPod, String> {
     let mut read = ReadPod { qos: Some(KubernetesQos::BestEffort), ..ReadPod::default() };
     let mut fields = Fields::new("pod", value)?;
@@ -160,6 +165,11 @@ fn built(value: &Value) -> Result<ReadPod, String> {
         }
     }
     read.labels.extend(labels(&mut fields, "labels")?);
+    for owner in fields.list("owner_reference")? {
+        if owner.get("Kind").and_then(Value::as_str) == Some("DaemonSet") {
+            is_of_daemon_set(&mut read);
+        }
+    }
     let requests = maybe_quantities(fields.maybe("req"))?;
     let limits = maybe_quantities(fields.maybe("lim"))?;
     fields.pass(&["node", "node_name"]);
@@ -198,8 +208,7 @@ pub(super) fn pod(value: Option<&Value>) -> Result<ReadPod, String> {
         read.annotations = labels(&mut meta, "Annotations")?;
         for owner in meta.list("OwnerReferences")? {
             if owner.get("Kind").and_then(Value::as_str) == Some("DaemonSet") {
-                let attributes = &mut read.pod.shape_mut().attributes;
-                attributes.insert("controller".into(), "DaemonSet".into());
+                is_of_daemon_set(&mut read);
             }
         }
         meta.end()?;

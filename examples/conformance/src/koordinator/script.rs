@@ -47,7 +47,9 @@ fn compare(step: &str, actual: &Amounts, op: &mut Fields<'_>) -> Result<bool, St
 fn quota(value: &Value) -> Result<ElasticQuota, String> {
     let mut fields = Fields::new("quota", value)?;
     let mut quota = ElasticQuota::new(fields.text("name")?);
-    quota.parent = fields.text("parent")?.into();
+    if let Some(parent) = fields.maybe("parent") {
+        quota.parent = parent.as_str().ok_or("parent: is no text")?.into();
+    }
     (quota.is_parent, quota.allow_lent) = (fields.flag("is_parent")?, fields.flag("allow_lent")?);
     quota.min = amounts("min", fields.maybe("min"))?;
     quota.max = amounts("max", fields.maybe("max"))?;

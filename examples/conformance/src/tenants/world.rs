@@ -21,6 +21,8 @@ pub(super) struct Rules {
     pub(super) settings: KueueSettings,
     pub(super) boosts: bool,
     pub(super) recompute: bool,
+    /// Whether pods that have ended no longer count.
+    pub(super) reclaimable: bool,
 }
 
 /// Reads the gates, the strategies and the kind of sharing of a case. `Err(rule)` inside names a rule
@@ -29,7 +31,8 @@ pub(super) fn rules(
     gates: &Value,
     input: &mut Fields<'_>,
 ) -> Result<Result<Rules, &'static str>, String> {
-    let mut rules = Rules { settings: KueueSettings::default(), boosts: false, recompute: true };
+    let settings = KueueSettings::default();
+    let mut rules = Rules { settings, boosts: false, recompute: true, reclaimable: true };
     let mut heads = HeadRules::default();
     let object = gates.as_object().ok_or("gates: is no object")?;
     for (name, value) in object {
@@ -42,6 +45,7 @@ pub(super) fn rules(
             ("FairSharingPrioritizeNonBorrowing", on) => heads.non_borrowing_first = on,
             ("PartialAdmission", on) => rules.settings.partial_admission = on,
             ("RecomputeAssignmentUponPreemptionTargetsOverlap", on) => rules.recompute = on,
+            ("ReclaimablePods", on) => rules.reclaimable = on,
             ("FlavorFungibility", false) => return Ok(Err("fungibility-off")),
             ("FairSharingPreemptWithinNominal", false) => {
                 return Ok(Err("preempt-within-nominal-off"));
@@ -54,8 +58,7 @@ pub(super) fn rules(
                 | "FlavorFungibility"
                 | "FairSharingPreemptWithinNominal"
                 | "FlavorFungibilityPreserveScanProgress"
-                | "SchedulingEquivalenceHashing"
-                | "ReclaimablePods",
+                | "SchedulingEquivalenceHashing",
                 _,
             ) => {}
             _ => return Err(format!("gates.{name}: is not known")),
@@ -316,8 +319,20 @@ pub(super) fn workload_with(
     let effective = fields.list("effective")?;
     let mut held = AmountTable::new();
     let mut assigned = Vec::new();
+    // A workload that is known by name alone counts nothing.
+    let sets = if effective.is_empty() { &[] } else { sets };
     if sets.len() != effective.len() {
         return Err("workload: podSets and effective differ in number".into());
+    }
+    let ended = ended(fields.list("reclaimablePods")?)?;
+    for (name, ended) in ended.iter().filter(|_| rules.reclaimable) {
+        let of = |list: &[Value]| {
+            let named = |set: &&Value| set.get("name").and_then(Value::as_str) == Some(name);
+            list.iter().find(named).and_then(|set| set.get("count")?.as_i64())
+        };
+        if of(sets).map(|count| count - ended) != of(effective) {
+            return Err(format!("reclaimablePods: {name:?} counts otherwise in effective"));
+        }
     }
     for (set, effective) in sets.iter().zip(effective) {
         let (pods, own) = pod_set(set, effective)?;
@@ -346,6 +361,18 @@ pub(super) fn workload_with(
         admitted,
         leaving,
     })
+}
+
+/// Pods that have ended, by podset; `effective` no longer counts them.
+fn ended(list: &[Value]) -> Result<BTreeMap<String, i64>, String> {
+    let mut ended = BTreeMap::new();
+    for value in list {
+        let mut fields = Fields::new("reclaimablePods", value)?;
+        let count = fields.integer("count")?.ok_or("reclaimablePods.count: is required")?;
+        ended.insert(fields.text("name")?.to_string(), count);
+        fields.end()?;
+    }
+    Ok(ended)
 }
 
 fn condition<'a>(title: &'a str, value: &'a Value) -> Result<(Time, &'a str), String> {

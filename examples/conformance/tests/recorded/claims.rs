@@ -33,7 +33,7 @@ fn all_recordings_of_claims_agree() {
         let own =
             text.lines().filter(|line| !line.contains("-volumes-") && !line.contains("-local-"));
         let mut tally = Tally::default();
-        tally.run("data", &own.collect::<Vec<_>>().join("\n")).expect("the data is sound");
+        tally.run("data", &own.collect::<Vec<_>>().join("\n"));
         assert!(tally.failed() == 0, "{tally}");
         assert_eq!(tally.passed(), cases);
     }

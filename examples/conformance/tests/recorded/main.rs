@@ -10,6 +10,8 @@ mod claims;
 #[path = "../../../common/dice.rs"]
 mod dice;
 mod kai_session;
+mod peers_more;
+mod process;
 mod volcano_session;
 mod volcano_yunikorn;
 mod volumes;
@@ -30,7 +32,7 @@ fn unpack(packed: &[u8]) -> String {
 
 fn agree(packed: &[u8], cases: usize) {
     let mut tally = Tally::default();
-    tally.run("data", &unpack(packed)).expect("the data is sound");
+    tally.run("data", &unpack(packed));
     assert!(tally.failed() == 0, "{tally}");
     assert_eq!(tally.passed(), cases);
 }
@@ -89,14 +91,14 @@ fn altered_starts_and_unknown_fields_of_streams_are_noticed() {
             let last = starts.as_array().expect("a list").len() - 1;
             starts[last] = (starts[last].as_u64().expect("a number") + 1).into();
             let mut tally = Tally::default();
-            tally.run("f", &case.to_string()).expect("sound");
+            tally.run("f", &case.to_string());
             assert_eq!((tally.passed(), tally.failed()), (3, 1), "{policy}");
         }
         for pointer in ["", "/expect", "/expect/starts"] {
             let mut case = case.clone();
             let object = case.pointer_mut(pointer).and_then(Value::as_object_mut);
             object.expect("an object").insert("unheard".into(), Vec::<u64>::new().into());
-            assert!(Tally::default().run("f", &case.to_string()).is_err(), "{pointer}");
+            assert!(is_not_understood(&case), "{pointer}");
         }
     }
 }
@@ -105,7 +107,7 @@ fn altered_starts_and_unknown_fields_of_streams_are_noticed() {
 #[test]
 fn victims_by_default_cost_less_than_those_of_kube_scheduler() {
     let mut tally = Tally::default();
-    tally.run("data", &unpack(PREEMPTION_OF_GANGS)).expect("the data is sound");
+    tally.run("data", &unpack(PREEMPTION_OF_GANGS));
     let told = tally.to_string();
     for line in [
         "kube-scheduler       168     213        20            7525",
@@ -186,8 +188,8 @@ fn altered(value: &Value) -> Vec<(String, Value)> {
 #[track_caller]
 fn assert_noticed(case: &Value, path: &str) {
     let mut tally = Tally::default();
-    let read = tally.run("file", &case.to_string());
-    let noticed = read.is_err() || (tally.passed(), tally.failed()) == (0, 1);
+    tally.run("file", &case.to_string());
+    let noticed = (tally.passed(), tally.failed()) == (0, 1);
     assert!(noticed, "{} {path}\n{case}", case["name"]);
 }
 
@@ -223,7 +225,7 @@ fn what_a_scenario_of_preemption_holds_beyond_what_is_known_fails() {
         let mut case = first(packed);
         case["scenario"]["extenders"] = serde_json::json!([{"url": "e"}]);
         let mut tally = Tally::default();
-        tally.run("file", &case.to_string()).expect("the run goes on");
+        tally.run("file", &case.to_string());
         assert_eq!((tally.passed(), tally.failed()), (0, 1));
         assert!(tally.to_string().contains("scenario.extenders: is not known"), "{tally}");
     }
@@ -240,41 +242,82 @@ fn what_differs_is_told() {
     let mut case = first(include_bytes!("../../data/kube-scheduler-1.36.3-pods.jsonl.gz"));
     case["expect"]["steps"][0]["rejected"]["n0"] = "NodePorts".into();
     let mut tally = Tally::default();
-    tally.run("file", &case.to_string()).expect("the case is sound");
+    tally.run("file", &case.to_string());
     let told = tally.to_string();
     for part in ["n0", "NodePorts", "NodeResourcesFit", "0 passed, 1 failed"] {
         assert!(told.contains(part), "{told}");
     }
     let mut case = first(include_bytes!("../../data/kube-scheduler-1.36.3-gangs.jsonl.gz"));
     case["expect"]["domains"][0]["scores"]["PodGroupPodsCount"] = 99.into();
-    tally.run("file", &case.to_string()).expect("the case is sound");
+    tally.run("file", &case.to_string());
     assert_eq!((tally.passed(), tally.failed()), (0, 2));
     case["expect"] = serde_json::json!({"feasible": false});
-    tally.run("file", &case.to_string()).expect("the case is sound");
+    tally.run("file", &case.to_string());
     assert!(tally.to_string().contains("placed 1, infeasible 0, exhausted 0, greedy 0, p50"));
 }
 
 #[test]
-fn bad_lines_are_named() {
+fn bad_lines_fail_by_name_and_the_run_goes_on() {
     let sound = first(include_bytes!("../../data/kube-scheduler-1.36.3-pods.jsonl.gz"));
+    let name = sound["name"].as_str().expect("a name");
     let with = |change: &dyn Fn(&mut serde_json::Value)| {
         let mut case = sound.clone();
         change(&mut case);
-        format!("\n{sound}\n{case}\n")
+        format!("\n{sound}\n{case}\n{sound}\n")
     };
     let quantity = |case: &mut serde_json::Value| {
         case["scenario"]["nodes"][3]["status"]["allocatable"]["cpu"] = "four".into();
     };
-    for (text, error) in [
-        ("{}\n".to_string(), "f:1: name: is no text"),
-        ("\n\n[1".to_string(), "f:3: EOF"),
-        (with(&|case| case["expect"] = 1.into()), "f:3: expect: has neither"),
-        (with(&|case| case["scenario"]["nodes"] = 1.into()), "f:3: scenario.nodes: "),
-        (with(&quantity), "f:3: node n3: status.allocatable"),
+    for (text, of, told) in [
+        (format!("{{}}\n{sound}\n{sound}"), "f:1", "name: is no text"),
+        (format!("\n\n[1\n{sound}\n\n{sound}"), "f:3", "EOF"),
+        (with(&|case| case["expect"] = 1.into()), name, "expect: has neither"),
+        (with(&|case| case["scenario"]["nodes"] = 1.into()), name, "scenario.nodes: "),
+        (with(&quantity), name, "node n3: status.allocatable"),
     ] {
-        let found = Tally::default().run("f", &text).expect_err("a bad line");
-        assert!(found.starts_with(error), "{found}");
+        let mut tally = Tally::default();
+        tally.run("f", &text);
+        assert_eq!((tally.passed(), tally.failed(), tally.skipped()), (2, 1, 0), "{text}");
+        let found = tally.to_string();
+        assert!(found.contains(&format!("\n{of}\n  step: f:")) && found.contains(told), "{found}");
+        assert!(found.contains("not understood: 0 of 1 agree"), "{found}");
+        assert!(found.ends_with("2 passed, 1 failed, 0 skipped\n"), "{found}");
+        assert!(!tally.holds());
     }
+}
+
+/// A run that has seen no case has shown nothing; one that skips by rule says which and why.
+#[test]
+fn empty_runs_do_not_hold_and_skipped_cases_are_named() {
+    let mut tally = Tally::default();
+    tally.run("f", "\n\n");
+    assert!(!tally.holds());
+    assert!(tally.to_string().ends_with("0 passed, 0 failed, 0 skipped\n"));
+    let skipped = unpack(TENANTS[0]).lines().find(|line| !agrees(line)).map(String::from);
+    let skipped = skipped.expect("a case that is left out");
+    let case: Value = serde_json::from_str(&skipped).expect("JSON");
+    tally.run("f", &skipped);
+    assert!(tally.holds());
+    let told = tally.to_string();
+    let line = format!("left out by admission-fair-sharing: 1\n  {}\n", case["name"]);
+    assert!(told.contains(&line.replace('"', "")), "{told}");
+    assert!(told.ends_with("0 passed, 0 failed, 1 skipped\n"), "{told}");
+}
+
+/// Failed cases beyond the first ten are told by name.
+#[test]
+fn every_failed_case_is_named() {
+    let mut text = String::new();
+    for number in 0..40 {
+        text.push_str(&format!("{{\"name\": \"odd-{number}\"}}\n"));
+    }
+    let mut tally = Tally::default();
+    tally.run("f", &text);
+    let told = tally.to_string();
+    for number in 0..40 {
+        assert!(told.split_whitespace().any(|word| word == format!("odd-{number}")), "{told}");
+    }
+    assert!(told.contains("and 30 more:\n") && told.lines().all(|line| line.len() < 110), "{told}");
 }
 
 const KUEUE: &[u8] = include_bytes!("../../data/kueue-tas.jsonl.gz");
@@ -376,14 +419,21 @@ fn paths(value: &serde_json::Value, at: &str, found: &mut Vec<(String, bool)>) {
 /// Whether a case fails, or is refused.
 fn is_noticed(case: &Value) -> bool {
     let mut tally = Tally::default();
-    let run = tally.run("f", &case.to_string());
-    run.is_err() || tally.failed() > 0
+    tally.run("f", &case.to_string());
+    tally.failed() > 0
+}
+
+/// Whether a case fails because it cannot be read.
+fn is_not_understood(case: &Value) -> bool {
+    let mut tally = Tally::default();
+    tally.run("f", &case.to_string());
+    tally.failed() == 1 && tally.to_string().contains("expected: a case\n")
 }
 
 /// Whether a case is compared and agrees.
 fn agrees(case: &str) -> bool {
     let mut tally = Tally::default();
-    tally.run("f", case).expect("sound");
+    tally.run("f", case);
     tally.passed() > 0
 }
 
@@ -446,8 +496,7 @@ fn refuses_unknown_fields(case: &str, paths: &[&str]) {
         let mut case = case.clone();
         let Some(object) = case.pointer_mut(path).and_then(Value::as_object_mut) else { continue };
         object.insert("unheard".into(), true.into());
-        let run = Tally::default().run("f", &case.to_string());
-        assert!(run.is_err(), "{path} of {}", case["name"]);
+        assert!(is_not_understood(&case), "{path} of {}", case["name"]);
     }
 }
 
@@ -512,16 +561,15 @@ fn every_case_of_kai_agrees() {
     agree(KAI, 93);
 }
 
-/// All recorded cases, where they are beside the repository. One fails: KAI's nodes lose count of a
-/// shared device that a failed search had moved pods to.
+/// All recorded cases, where they are beside the repository.
 #[test]
 fn every_recorded_case_of_kai_agrees() {
     let path =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/conformance/kai/cases.jsonl.gz");
     if let Ok(packed) = fs::read(path) {
         let mut tally = Tally::default();
-        tally.run("data", &unpack(&packed)).expect("the data is sound");
-        assert_eq!((tally.passed(), tally.failed()), (381, 1), "{tally}");
+        tally.run("data", &unpack(&packed));
+        assert_eq!((tally.passed(), tally.failed()), (382, 0), "{tally}");
     }
 }
 

@@ -571,8 +571,8 @@ pub(in crate::quota) fn target_order(
     while let Some(at) = order.next(trial) {
         if drops.get(leaves.len()).copied().unwrap_or(false) {
             order.drop_leaf(at);
-        } else if let Some(key) = order.pop(at) {
-            trial.remove(key.holder);
+        } else {
+            order.pop(at);
         }
         leaves.push(at);
         order.changed(trial, at);

@@ -5,8 +5,7 @@
 //! compared with what KAI does. What it asks of queues is what [`Tenants::kai`] asks
 //! ([`phalanx::quota::kai`]).
 //!
-//! Plain and slow: what a node has left is summed over all pods each time, and a statement is a copy
-//! of the state.
+//! Plain and slow: a statement that is discarded is undone step by step, and the state copied back.
 //!
 //! KAI's own answers pin some behaviour that is not meant; it is so here:
 //!
@@ -16,12 +15,14 @@
 //! - victims recorded in one step of a search are charged back twice where their job gives more pods
 //!   in the next;
 //! - a pod that was to move, is evicted by a later search, and is then given the place that it was to
-//!   leave, moves all the same.
+//!   leave, moves all the same;
+//! - nodes lose count of shared devices that a failed search had moved pods to, until the session ends.
 //!
 //! Source: KAI-Scheduler, commit 72de64f (March 2026).
 //!
 //! [`Tenants::kai`]: phalanx::quota::Tenants
 
+mod books;
 mod chunk;
 mod job_order;
 mod place;
@@ -214,14 +215,12 @@ fn allocate(world: &World, state: &mut State) {
     let mut order = JobOrder::new(world, state, waiting(world, state), false);
     let nodes: Vec<usize> = (0..world.nodes.len()).collect();
     while let Some(entry) = order.pop(world, state) {
-        let mut statement = state.clone();
         let attempt = Attempt { world, entry: &entry, what_if: false };
-        if !attempt.run(&mut statement, &nodes) {
+        if !attempt.run(state, &nodes) {
             continue;
         }
-        wait_together(world, &mut statement, entry.job);
-        statement.commit();
-        *state = statement;
+        wait_together(world, state, entry.job);
+        state.commit();
         if has_pending(state, entry.job) {
             order.insert(world, state, entry);
         }
@@ -245,9 +244,8 @@ fn make_room(world: &World, state: &mut State, action: Action) {
         let candidates = candidates(world, state, action, entry.job);
         let shares = state.shares.clone();
         let search = Search { world, job: entry.job, action, candidates, shares: &shares };
-        if let Some(mut found) = search.run(state) {
-            found.commit();
-            *state = found;
+        if search.run(state) {
+            state.commit();
         }
     }
 }

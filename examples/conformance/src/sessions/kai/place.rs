@@ -52,7 +52,7 @@ impl Attempt<'_> {
             if self.members(state, set, &nodes, pods) {
                 return true;
             }
-            *state = before;
+            state.restore(self.world, before);
         }
         false
     }
@@ -87,7 +87,7 @@ impl Attempt<'_> {
                 let before = state.clone();
                 let placed = pods.iter().all(|&pod| self.pod(state, pod, &nodes));
                 if !placed {
-                    *state = before;
+                    state.restore(self.world, before);
                 }
                 placed
             });
@@ -282,10 +282,6 @@ pub(super) fn wait_together(world: &World, state: &mut State, job: usize) {
             && count(PodState::is_allocated) < set.min_available
     });
     if waits {
-        for now in &mut state.pods[job] {
-            if now.state == PodState::Allocated {
-                now.state = PodState::Pipelined;
-            }
-        }
+        state.wait(world, job);
     }
 }

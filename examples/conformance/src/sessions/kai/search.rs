@@ -39,13 +39,6 @@ impl Scenario {
     }
 }
 
-/// The solution that a step has found.
-struct Solution {
-    state: State,
-    /// Groups that give way or move.
-    victims: Vec<Group>,
-}
-
 /// The search for one job.
 pub(super) struct Search<'a> {
     pub(super) world: &'a World,
@@ -58,31 +51,32 @@ pub(super) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The state in which the job holds places, and victims are gone or elsewhere.
+    /// Whether the job holds places now, with victims gone or elsewhere; if not, the state is as
+    /// before, but for what nodes have lost count of.
     ///
     /// It is solved for one pod, then for two, and so on: victims of a step are recorded, and evicted
     /// first in the next.
-    pub(super) fn run(&self, base: &State) -> Option<State> {
+    pub(super) fn run(&self, state: &mut State) -> bool {
         let world = self.world;
         let whole = Entry::whole(world, self.job);
-        let pods = chunk(world, base, &whole, false);
-        let nodes = self.feasible_nodes(base);
+        let pods = chunk(world, state, &whole, false);
+        let nodes = self.feasible_nodes(state);
+        let used = |state: &State| {
+            state.pods[self.job].iter().filter(|now| now.state.is_active_used()).count()
+        };
         let mut recorded: Vec<Group> = Vec::new();
         for count in 1..=pods.len() {
             let entry = part(world, self.job, &pods[..count]);
-            let solution = self.step(base, &entry, &nodes, &recorded)?;
-            if count < pods.len() {
-                recorded = solution.victims;
-                continue;
+            let before = state.clone();
+            let Some(victims) = self.step(state, &entry, &nodes, &recorded) else { return false };
+            let satisfied = is_gang_satisfied(world, state, self.job);
+            if count == pods.len() && satisfied && used(state) > used(&before) {
+                return true;
             }
-            let used = |state: &State| {
-                state.pods[self.job].iter().filter(|now| now.state.is_active_used()).count()
-            };
-            let solved = is_gang_satisfied(world, &solution.state, self.job)
-                && used(&solution.state) > used(base);
-            return solved.then_some(solution.state);
+            state.restore(world, before);
+            recorded = victims;
         }
-        None
+        false
     }
 
     /// Nodes with devices that are idle or being released; all, if some pod wants none.
@@ -94,13 +88,15 @@ impl Search<'_> {
         all.filter(|&node| base.view(self.world, node).free_gpus() > 0).collect()
     }
 
+    /// Solves for some pods of the job. The groups that give way or move; none if there is no
+    /// solution.
     fn step(
         &self,
-        base: &State,
+        base: &mut State,
         entry: &Entry,
         nodes: &BTreeSet<usize>,
         recorded: &[Group],
-    ) -> Option<Solution> {
+    ) -> Option<Vec<Group>> {
         let world = self.world;
         let mut nodes = nodes.clone();
         let victims = recorded.iter().flat_map(Group::members);
@@ -111,9 +107,9 @@ impl Search<'_> {
         let mut queue = JobOrder::new(world, base, entries, true);
         loop {
             if self.may_fit(base, entry, &scenario)
-                && let Some(solution) = self.solve(base, entry, &mut nodes, &scenario)
+                && let Some(victims) = self.solve(base, entry, &mut nodes, &scenario)
             {
-                return Some(solution);
+                return Some(victims);
             }
             // The next job that gives something new.
             loop {
@@ -170,30 +166,31 @@ impl Search<'_> {
 
     fn solve(
         &self,
-        base: &State,
+        state: &mut State,
         entry: &Entry,
         nodes: &mut BTreeSet<usize>,
         scenario: &Scenario,
-    ) -> Option<Solution> {
+    ) -> Option<Vec<Group>> {
         let world = self.world;
-        let mut state = base.clone();
+        let base = state.clone();
         let recorded: Vec<At> = scenario.recorded.iter().flat_map(Group::members).collect();
         for &at in &recorded {
             state.evict(world, at);
         }
         let Some(latest) = scenario.potential.last() else {
-            if recorded.is_empty() {
-                return None;
+            let simulated = !recorded.is_empty() && self.simulate(state, entry, nodes, &recorded);
+            if simulated && self.is_valid(state, entry, scenario) {
+                return Some(giving(state, scenario, &recorded));
             }
-            let found = self.simulate(state, entry, nodes, &recorded)?;
-            return self.validated(found, entry, scenario, &recorded);
+            state.restore(world, base);
+            return None;
         };
         let mut places: Vec<usize> =
             base.pods[latest.job].iter().filter_map(|now| now.node).collect();
         places.sort_by_key(|&node| &world.nodes[node].name);
         places.dedup();
         for place in places {
-            let mut state = state.clone();
+            let checkpoint = state.clone();
             let on = |at: At| base.pods[at.0][at.1].node == Some(place);
             let jobs: BTreeSet<usize> = (scenario.potential.iter())
                 .filter(|group| group.members().any(on))
@@ -210,65 +207,49 @@ impl Search<'_> {
             }
             let before = nodes.clone();
             nodes.extend(victims.iter().filter_map(|&(job, pod)| base.pods[job][pod].node));
-            match self.simulate(state, entry, nodes, &victims) {
-                None => *nodes = before,
-                Some(found) => return self.validated(found, entry, scenario, &victims),
+            if !self.simulate(state, entry, nodes, &victims) {
+                *nodes = before;
+                state.restore(world, checkpoint);
+                continue;
             }
+            if self.is_valid(state, entry, scenario) {
+                return Some(giving(state, scenario, &victims));
+            }
+            break;
         }
+        state.restore(world, base);
         None
     }
 
-    /// Places the job and its victims again, in the order of jobs; the job has to fit.
+    /// Places the job and its victims again, in the order of jobs. The job has to fit.
     fn simulate(
         &self,
-        mut state: State,
+        state: &mut State,
         entry: &Entry,
         nodes: &BTreeSet<usize>,
         victims: &[At],
-    ) -> Option<State> {
+    ) -> bool {
         let world = self.world;
         let involved: BTreeSet<usize> = victims.iter().map(|at| at.0).collect();
         let jobs = (0..world.jobs.len()).filter(|&job| job != self.job);
-        let jobs = jobs.filter(|job| involved.contains(job) || has_pending(&state, *job));
+        let jobs = jobs.filter(|job| involved.contains(job) || has_pending(state, *job));
         let mut entries: Vec<Entry> = jobs.map(|job| Entry::whole(world, job)).collect();
         entries.push(entry.clone());
-        let mut order = JobOrder::new(world, &state, entries, false);
+        let mut order = JobOrder::new(world, state, entries, false);
         let nodes: Vec<usize> = nodes.iter().copied().collect();
         let mut placed = false;
-        while let Some(next) = order.pop(world, &state) {
+        while let Some(next) = order.pop(world, state) {
             let own = next.job == self.job;
             if !own && !involved.contains(&next.job) {
                 continue;
             }
-            let fits = Attempt { world, entry: &next, what_if: true }.run(&mut state, &nodes);
+            let fits = Attempt { world, entry: &next, what_if: true }.run(state, &nodes);
             if own && !fits {
-                return None;
+                return false;
             }
             placed |= own;
         }
-        placed.then_some(state)
-    }
-
-    fn validated(
-        &self,
-        state: State,
-        entry: &Entry,
-        scenario: &Scenario,
-        victims: &[At],
-    ) -> Option<Solution> {
-        if !self.is_valid(&state, entry, scenario) {
-            return None;
-        }
-        let gives = |&(job, pod): &At| {
-            matches!(state.pods[job][pod].state, PodState::Releasing | PodState::Pipelined)
-        };
-        let giving: BTreeSet<At> = victims.iter().copied().filter(gives).collect();
-        let groups = scenario.recorded.iter().chain(&scenario.potential);
-        let victims = groups
-            .filter(|group| group.members().any(|at| giving.contains(&at)))
-            .cloned()
-            .collect();
-        Some(Solution { state, victims })
+        placed
     }
 
     fn is_valid(&self, state: &State, entry: &Entry, scenario: &Scenario) -> bool {
@@ -324,6 +305,16 @@ impl Search<'_> {
         }
         self.shares.allows_victims(&reclaimer, &given)
     }
+}
+
+/// Groups of a scenario of which a pod gives way or moves.
+fn giving(state: &State, scenario: &Scenario, victims: &[At]) -> Vec<Group> {
+    let gives = |&(job, pod): &At| {
+        matches!(state.pods[job][pod].state, PodState::Releasing | PodState::Pipelined)
+    };
+    let giving: BTreeSet<At> = victims.iter().copied().filter(gives).collect();
+    let groups = scenario.recorded.iter().chain(&scenario.potential);
+    groups.filter(|group| group.members().any(|at| giving.contains(&at))).cloned().collect()
 }
 
 /// Units that a job gives up in turn: pods beyond the minima one by one, then the others together.

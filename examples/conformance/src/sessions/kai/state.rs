@@ -1,12 +1,14 @@
 //! How pods stand in a session, what nodes have left, and the steps of a statement.
 //!
-//! A statement is a copy of the state: to discard it is to drop the copy.
+//! A statement changes the state; to discard it is to [`restore`](State::restore) the state before,
+//! with the counts of nodes as its steps and their opposites have left them.
 
 use std::collections::BTreeMap;
 use std::format;
 use std::string::String;
 use std::vec::Vec;
 
+use super::books::Books;
 use super::world::{Gpu, Job, Node, PodState, World};
 use phalanx::quota::kai::{KaiQuantities, PodSetState, QueueShares};
 
@@ -39,10 +41,19 @@ pub(super) struct PodNow {
 pub(super) struct Shared {
     /// Memory of pods that are there, leaving ones among them.
     pub(super) allocated: i64,
+    /// Whether a pod has been there: it is not only waited for.
+    had: bool,
     /// Memory that is being released, less what is pipelined.
     pub(super) releasing: i64,
     /// Memory of all pods, pipelined ones among them.
     pub(super) used: i64,
+}
+
+impl Shared {
+    /// Whether a part of it is being released, and not all.
+    fn releases(&self) -> bool {
+        self.releasing > 0 && (self.used == 0 || self.releasing != self.used)
+    }
 }
 
 /// Free amounts of a node.
@@ -73,7 +84,7 @@ impl NodeView {
             if shared.allocated > 0 {
                 sum += WHOLE - self.portion(shared.allocated);
             }
-            if shared.releasing > 0 && shared.releasing != shared.used {
+            if shared.releases() {
                 sum += self.portion(shared.releasing);
             }
         }
@@ -87,7 +98,7 @@ impl NodeView {
             if shared.allocated > 0 {
                 sum += self.memory - shared.allocated;
             }
-            if shared.releasing > 0 && shared.releasing != shared.used {
+            if shared.releases() {
                 sum += shared.releasing;
             }
         }
@@ -103,7 +114,7 @@ impl NodeView {
 
     /// Whether a shared device can take so much memory now.
     pub(super) fn fits_shared_now(&self, shared: &Shared, memory: i64) -> bool {
-        shared.allocated > 0 && self.memory - shared.allocated - memory >= 0
+        shared.had && self.memory - shared.allocated - memory >= 0
     }
 
     /// Whether a pod fits into an amount.
@@ -133,6 +144,17 @@ pub(super) fn device_memory(node: &Node, gpu: Gpu) -> Option<(i64, i64)> {
     }
 }
 
+/// A step of a statement.
+#[derive(Debug, Clone)]
+enum Step {
+    /// A pod was evicted from a node. The eviction may have been taken back since.
+    Evicted { at: At, node: usize, before: (PodState, Vec<String>), back: bool },
+    /// A pod was given a place.
+    Placed { at: At, node: usize },
+    /// The eviction of an earlier step was taken back.
+    Returned { step: usize },
+}
+
 /// The state of a session.
 #[derive(Debug, Clone)]
 pub(super) struct State {
@@ -140,6 +162,10 @@ pub(super) struct State {
     pub(super) shares: QueueShares,
     /// By job: its queue.
     pub(super) queues: Vec<Option<usize>>,
+    /// By node: its counts.
+    books: Vec<Books>,
+    /// Steps of the statement.
+    steps: Vec<Step>,
     /// How many labels of devices have been given.
     labels: usize,
     /// Memory of the smallest device.
@@ -167,8 +193,24 @@ impl State {
         let queues = world.jobs.iter().map(queue).collect();
         let with_gpus = world.nodes.iter().filter(|node| node.gpus > 0);
         let least = with_gpus.map(|node| node.gpu_memory).min();
-        let mut state =
-            State { pods, shares, queues, labels: 0, least_memory: least.unwrap_or(100).max(1) };
+        let mut state = State {
+            pods,
+            shares,
+            queues,
+            books: world.nodes.iter().map(Books::new).collect(),
+            steps: Vec::new(),
+            labels: 0,
+            least_memory: least.unwrap_or(100).max(1),
+        };
+        for (job, pods) in state.pods.iter().enumerate() {
+            for (pod, now) in pods.iter().enumerate().filter(|(_, now)| now.state.is_active_used())
+            {
+                if let Some(node) = now.node {
+                    let of = ((job, pod), &world.jobs[job].pods[pod]);
+                    state.books[node].add(&world.nodes[node], of, now.state, &now.devices);
+                }
+            }
+        }
         for (at, job) in world.jobs.iter().enumerate() {
             let Some(queue) = state.shares.find(&job.queue) else { continue };
             for pod in 0..job.pods.len() {
@@ -257,10 +299,15 @@ impl State {
     pub(super) fn evict(&mut self, world: &World, at: At) {
         let now = &mut self.pods[at.0][at.1];
         let node = now.node;
+        let before = (now.state, now.devices.clone());
         if now.state != PodState::Releasing {
-            now.before = Some((now.state, now.devices.clone()));
+            now.before = Some(before.clone());
             now.state = PodState::Releasing;
             now.tentative = true;
+        }
+        if let Some(node) = node {
+            self.set_book(world, at, node, PodState::Releasing, &before.1);
+            self.steps.push(Step::Evicted { at, node, before, back: false });
         }
         self.charge(world, at, node, -1);
     }
@@ -287,13 +334,84 @@ impl State {
             {
                 let stays = now.node;
                 (now.state, now.devices, now.tentative) = (before, devices, false);
+                self.take_back_eviction(world, at);
                 self.charge(world, at, stays, 1);
                 return;
             }
             now.left = now.node.map(|node| (node, now.devices.clone()));
         }
-        (now.state, now.node, now.devices, now.tentative) = (state, Some(node), devices, true);
+        (now.state, now.node, now.devices, now.tentative) =
+            (state, Some(node), devices.clone(), true);
+        let of = (at, &world.jobs[at.0].pods[at.1]);
+        self.books[node].add(&world.nodes[node], of, state, &devices);
+        self.steps.push(Step::Placed { at, node });
         self.charge(world, at, Some(node), 1);
+    }
+
+    /// Counts a pod on a node in another state.
+    fn set_book(
+        &mut self,
+        world: &World,
+        at: At,
+        node: usize,
+        state: PodState,
+        devices: &[String],
+    ) {
+        let of = (at, &world.jobs[at.0].pods[at.1]);
+        self.books[node].change(&world.nodes[node], of, state, devices);
+    }
+
+    /// Takes the earliest eviction of a pod back.
+    fn take_back_eviction(&mut self, world: &World, at: At) {
+        let own =
+            |step: &Step| matches!(step, Step::Evicted { at: own, back: false, .. } if *own == at);
+        let Some(step) = self.steps.iter().position(own) else { return };
+        if let Step::Evicted { node, before, back, .. } = &mut self.steps[step] {
+            *back = true;
+            let (node, before) = (*node, before.clone());
+            self.set_book(world, at, node, before.0, &before.1);
+        }
+        self.steps.push(Step::Returned { step });
+    }
+
+    /// Pods of a job that were to start now wait for their places.
+    pub(super) fn wait(&mut self, world: &World, job: usize) {
+        for at in 0..self.steps.len() {
+            let Step::Placed { at: (own, pod), node } = self.steps[at] else { continue };
+            let now = &mut self.pods[own][pod];
+            if own != job || now.state != PodState::Allocated {
+                continue;
+            }
+            now.state = PodState::Pipelined;
+            let devices = now.devices.clone();
+            self.set_book(world, (own, pod), node, PodState::Pipelined, &devices);
+        }
+    }
+
+    /// Goes back to a state before: the statement's steps since are undone one by one.
+    pub(super) fn restore(&mut self, world: &World, before: State) {
+        while self.steps.len() > before.steps.len() {
+            match self.steps.pop() {
+                Some(Step::Evicted { at, node, before, back: false }) => {
+                    self.set_book(world, at, node, before.0, &before.1);
+                }
+                Some(Step::Placed { at, node }) => {
+                    let of = (at, &world.jobs[at.0].pods[at.1]);
+                    self.books[node].remove(&world.nodes[node], of);
+                }
+                Some(Step::Returned { step }) => {
+                    // It is evicted again, and that is undone in its turn.
+                    if let Step::Evicted { at, node, before, back } = &mut self.steps[step] {
+                        *back = false;
+                        let (at, node, devices) = (*at, *node, before.1.clone());
+                        self.set_book(world, at, node, PodState::Releasing, &devices);
+                    }
+                }
+                Some(Step::Evicted { .. }) | None => {}
+            }
+        }
+        let (books, labels) = (std::mem::take(&mut self.books), self.labels);
+        *self = State { books, labels, ..before };
     }
 
     /// A label for a device that is shared from now on.
@@ -304,6 +422,7 @@ impl State {
 
     /// Ends a statement.
     pub(super) fn commit(&mut self) {
+        self.steps.clear();
         for now in self.pods.iter_mut().flatten() {
             now.tentative = false;
             if now.state == PodState::Allocated {
@@ -314,69 +433,31 @@ impl State {
 
     /// Free amounts of a node.
     pub(super) fn view(&self, world: &World, at: usize) -> NodeView {
-        let node = &world.nodes[at];
-        let mut view = NodeView {
-            idle: [node.cpu, node.memory, node.gpus],
-            free: [0; 3],
-            shared: BTreeMap::new(),
-            pods: 0,
-            memory: node.gpu_memory,
+        let books = &self.books[at];
+        let here = |now: &&PodNow| now.node == Some(at) && now.state.is_active_used();
+        let of = |amounts: &BTreeMap<String, i64>, device: &String| {
+            amounts.get(device).copied().unwrap_or(0)
         };
-        let mut releasing = [0; 3];
-        // Of a shared device: all, leaving, pipelined.
-        let mut shared: BTreeMap<&str, [i64; 3]> = BTreeMap::new();
-        for (job, pods) in self.pods.iter().enumerate() {
-            for (pod, now) in pods.iter().enumerate() {
-                let spec = &world.jobs[job].pods[pod];
-                let here = now.node == Some(at) && now.state.is_active_used();
-                let left = now.left.as_ref().filter(|(node, _)| *node == at);
-                view.pods += usize::from(here);
-                let places = [
-                    here.then_some((now.state, &now.devices)),
-                    left.map(|(_, devices)| (PodState::Releasing, devices)),
-                ];
-                for (state, devices) in places.into_iter().flatten() {
-                    let whole = if let Gpu::Whole(gpus) = spec.gpu { gpus } else { 0 };
-                    for (at, amount) in [spec.cpu, spec.memory, whole].into_iter().enumerate() {
-                        match state {
-                            PodState::Pipelined => releasing[at] -= amount,
-                            PodState::Releasing => {
-                                releasing[at] += amount;
-                                view.idle[at] -= amount;
-                            }
-                            _ => view.idle[at] -= amount,
-                        }
-                    }
-                    let Some((memory, _)) = device_memory(node, spec.gpu) else { continue };
-                    for device in devices {
-                        let sums = shared.entry(device).or_default();
-                        match state {
-                            PodState::Pipelined => sums[2] += memory,
-                            PodState::Releasing => {
-                                sums[0] += memory;
-                                sums[1] += memory;
-                            }
-                            _ => sums[0] += memory,
-                        }
-                    }
-                }
-            }
-        }
-        for (device, [allocated, leaving, pipelined]) in shared {
-            view.idle[GPU] -= i64::from(allocated > 0);
-            releasing[GPU] += match (allocated > 0 && allocated == leaving, pipelined > 0) {
-                (true, false) => 1,
-                (false, true) if allocated == 0 => -1,
-                _ => 0,
+        let shared = |(device, &used): (&String, &i64)| {
+            let shared = Shared {
+                allocated: of(&books.allocated, device),
+                had: books.allocated.contains_key(device),
+                releasing: of(&books.leaving, device),
+                used,
             };
-            let own =
-                Shared { allocated, releasing: leaving - pipelined, used: allocated + pipelined };
-            view.shared.insert(device.into(), own);
+            (device.clone(), shared)
+        };
+        let mut free = books.idle;
+        for (free, releasing) in free.iter_mut().zip(books.releasing) {
+            *free += releasing;
         }
-        for (at, free) in view.free.iter_mut().enumerate() {
-            *free = view.idle[at] + releasing[at];
+        NodeView {
+            idle: books.idle,
+            free,
+            shared: books.used.iter().map(shared).collect(),
+            pods: self.pods.iter().flatten().filter(here).count(),
+            memory: world.nodes[at].gpu_memory,
         }
-        view
     }
 
     /// How many pods of a set have a state, among some of a job.

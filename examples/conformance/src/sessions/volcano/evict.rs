@@ -148,7 +148,8 @@ impl State {
         for &node in nodes {
             let candidates = self.on_node(node, &may);
             let mut victims = self.victims(Vote::Preemptable, task, &candidates);
-            if !self.would_fit(task, node, &victims) {
+            let helps = self.judge.may_help(&self.tasks, &self.nodes, task, node);
+            if !helps || !self.would_fit(task, node, &victims) {
                 continue;
             }
             victims.sort_by(|a, b| self.compare_victims(task, *a, *b));

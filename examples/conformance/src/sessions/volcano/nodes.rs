@@ -28,6 +28,11 @@ pub(super) enum Unfit {
 #[derive(Debug)]
 pub(super) struct NodeJudge {
     framework: Framework,
+    /// Affinity between pods alone.
+    affinity: Framework,
+    /// Whether a trial without some pods forgets their affinity too: Volcano asks `predicates` to do
+    /// so only if it has a vote on victims or on shares.
+    forgets: bool,
     filters: bool,
     scores: bool,
     nodes: Cluster,
@@ -79,13 +84,18 @@ impl NodeJudge {
         if weights.pod_topology_spread > 0 {
             builder = builder.score(weights.pod_topology_spread, spread());
         }
+        let affinity = Framework::builder().filter(InterPodAffinity::default());
         let mut cluster = Cluster::new();
         for node in nodes {
             cluster.add_node(node.input.node.clone())?;
         }
         Ok(NodeJudge {
-            // Weights are small, and names differ: it always builds.
+            // Weights are small, and names differ: both always build.
             framework: builder.build().unwrap_or_default(),
+            affinity: affinity.without_room_filter().build().unwrap_or_default(),
+            forgets: [Vote::Preemptable, Vote::Allocatable]
+                .into_iter()
+                .any(|vote| votes(Plugin::Predicates, vote)),
             filters: votes(Plugin::Predicates, Vote::Predicate),
             scores: votes(Plugin::NodeOrder, Vote::NodeOrder),
             nodes: cluster,
@@ -152,6 +162,25 @@ impl NodeJudge {
             })
         };
         nodes.iter().map(judge).collect()
+    }
+
+    /// Whether a trial without some pods of a node can help a task there: if their affinity is not
+    /// forgotten, it has to allow the task as it is.
+    pub(super) fn may_help(
+        &self,
+        tasks: &[TaskState],
+        nodes: &[NodeState],
+        task: usize,
+        node: usize,
+    ) -> bool {
+        if !self.filters || self.forgets {
+            return true;
+        }
+        let cluster = self.cluster(tasks, nodes, &[]);
+        let shape = tasks[task].input.pod.shape();
+        let evaluation = Evaluation::new(&self.affinity, &cluster, shape, None, Time::ZERO);
+        let view = cluster.node(nodes[node].input.node.name.as_str());
+        view.is_some_and(|view| evaluation.filter(view).is_ok())
     }
 
     /// The scores of some nodes for a task; 0 without `nodeorder`.
