@@ -107,8 +107,7 @@ fn answer(options: &Options) -> Result<String, Box<dyn Error>> {
             let seeds = options.seed.map_or_else(|| trace.seeds().collect(), |seed| vec![seed]);
             let (text, picture) = plot::compare(&trace, &policies, &seeds)?;
             if let Some(file) = &options.svg {
-                std::fs::write(file, picture)
-                    .map_err(|error| format!("{}: {error}", file.display()))?;
+                common::files::write(file, picture)?;
             }
             Ok(text)
         }

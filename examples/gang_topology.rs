@@ -292,8 +292,7 @@ fn show(file: Option<&str>) -> Result<Finish, Box<dyn Error>> {
         say!("{group} is in {key} {value}");
     }
     if let Some(file) = file {
-        std::fs::write(file, svg(&tree, &before, &after))
-            .map_err(|error| format!("{file}: {error}"))?;
+        common::files::write(file, svg(&tree, &before, &after))?;
         say!("the picture is in {file}");
     }
     Ok(Finish::default())

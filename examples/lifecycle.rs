@@ -560,8 +560,7 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
                 jobs.len(),
                 8 * servers
             );
-            std::fs::write(file, picture::svg(&note, &seen))
-                .map_err(|error| Mistake::Input(format!("{file}: {error}")))?;
+            common::files::write(file, picture::svg(&note, &seen)).map_err(Mistake::Input)?;
         }
         return Ok(Finish::default());
     }

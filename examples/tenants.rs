@@ -140,8 +140,7 @@ fn tenants(arguments: &Arguments) -> Result<Finish, Mistake> {
     let output = arguments.word("--output", &["text", "json"])?;
     let report = run::run(dialect, days.into());
     if let Some(file) = arguments.value("--svg") {
-        std::fs::write(file, draw::svg(&report))
-            .map_err(|error| Mistake::Input(format!("{file}: {error}")))?;
+        common::files::write(file, draw::svg(&report)).map_err(Mistake::Input)?;
     }
     let out = if output == "json" {
         let json = serde_json::to_string_pretty(&report);

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub(crate) const DONE: u8 = 0;
 /// Exit code: done, and the answer is no: not placed, differs, a case failed.
 pub(crate) const NO: u8 = 1;
-/// Exit code: misuse, or input that cannot be read.
+/// Exit code: misuse, input that cannot be read, or an answer that cannot be written.
 pub(crate) const MISUSE: u8 = 2;
 
 /// Arguments of a program: options that take a value, flags that take none, and its usage text.
@@ -55,20 +55,34 @@ impl Finish {
         Finish { code: MISUSE, out: String::new(), err: format!("error: {message}\n\n{usage}") }
     }
 
-    /// Prints both texts.
+    /// Prints both texts. A reader that has gone away is no reason to fail; an answer that cannot be
+    /// written otherwise, such as to a full disk, is a fault.
     pub(crate) fn exit(self) -> ExitCode {
-        // A reader that has gone away is no reason to fail.
         let _ = std::io::stderr().lock().write_all(self.err.as_bytes());
-        let _ = std::io::stdout().lock().write_all(self.out.as_bytes());
-        ExitCode::from(self.code)
+        let mut out = std::io::stdout().lock();
+        let written = out.write_all(self.out.as_bytes()).and_then(|()| out.flush());
+        match written.err().and_then(|error| unwritten(&error)) {
+            Some(code) => code.into(),
+            None => self.code.into(),
+        }
     }
 }
 
+/// The exit code for an answer that could not be written, which is told on standard error; `None` if
+/// its reader has gone away.
+fn unwritten(error: &std::io::Error) -> Option<u8> {
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        return None;
+    }
+    let _ = writeln!(std::io::stderr().lock(), "error: standard output: {error}");
+    Some(MISUSE)
+}
+
 /// Prints a line of a program that shows its work as it goes; ends the program if the reader has gone
-/// away.
+/// away, or if the line cannot be written.
 pub(crate) fn print_line(line: std::fmt::Arguments<'_>) {
-    if writeln!(std::io::stdout().lock(), "{line}").is_err() {
-        std::process::exit(DONE.into());
+    if let Err(error) = writeln!(std::io::stdout().lock(), "{line}") {
+        std::process::exit(unwritten(&error).unwrap_or(DONE).into());
     }
 }
 

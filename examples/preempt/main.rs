@@ -52,7 +52,7 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let gang = scene::gang(members as usize, priority as i32);
     let (code, out, svg) = decide(&scene, &gang).map_err(fault)?;
     if let (Some(file), Some(svg)) = (arguments.value("--svg"), svg) {
-        std::fs::write(file, svg).map_err(|error| Mistake::Input(format!("{file}: {error}")))?;
+        common::files::write(file, svg).map_err(Mistake::Input)?;
     }
     Ok(Finish::with(code, out))
 }

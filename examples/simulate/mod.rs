@@ -254,8 +254,13 @@ impl Grid<'_> {
     fn run(&self, threads: usize) -> Result<Vec<Done>, String> {
         let known = self.known();
         let results = self.results.map(|file| {
-            let file_options = std::fs::OpenOptions::new().create(true).append(true).open(file);
-            file_options.map(Mutex::new).map_err(|error| format!("{file}: {error}"))
+            let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
+            let ended = opened.and_then(|mut opened| match self.is_cut_off() {
+                // The next cell begins a line of its own.
+                true => std::io::Write::write_all(&mut opened, b"\n").map(|()| opened),
+                false => Ok(opened),
+            });
+            ended.map(Mutex::new).map_err(|error| format!("{file}: {error}"))
         });
         let results = results.transpose()?;
         let slots: Vec<Mutex<Option<Result<Done, String>>>> =
@@ -303,9 +308,20 @@ impl Grid<'_> {
         slots.into_iter().map(take).collect()
     }
 
+    /// The file of results, as far as it is there and is text.
+    fn kept(&self) -> Option<String> {
+        let file = self.results?;
+        files::read(file).and_then(|bytes| files::text(file, bytes)).ok()
+    }
+
+    /// Whether the last run was ended while it wrote a line.
+    fn is_cut_off(&self) -> bool {
+        self.kept().is_some_and(|text| !text.is_empty() && !text.ends_with('\n'))
+    }
+
     /// Cells found in the file of results, by their line.
     fn known(&self) -> BTreeMap<String, Value> {
-        let Some(text) = self.results.and_then(|file| std::fs::read_to_string(file).ok()) else {
+        let Some(text) = self.kept() else {
             return BTreeMap::new();
         };
         let mut known = BTreeMap::new();

@@ -4,6 +4,7 @@
 #![allow(clippy::duplicate_mod, reason = "two examples read one trace")]
 
 mod autoscale;
+mod bad_input;
 #[path = "../../examples/common/mod.rs"]
 mod common;
 #[path = "../../examples/throughput/day.rs"]
