@@ -2,7 +2,9 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
+use super::arena::Counts;
 use super::branch::{Best, Branching, Search, TRIAL_STEPS};
 use super::cost::Cost;
 use crate::place::PlaceError;
@@ -105,69 +107,91 @@ impl Search<'_, '_> {
         for &atom in &set {
             kept[atom as usize] = true;
         }
-        for &(_, _, _, atom) in order.iter().rev() {
-            if !kept[atom as usize] {
-                continue;
+        let order: Vec<u32> = order.into_iter().rev().map(|own| own.3).collect();
+        let rule = self.rule.filter(|rule| rule.has_lacks());
+        let first = if rule.is_some() { 1 } else { order.len() };
+        // More units that go never leave too little: if a stretch may go back, so may each of it.
+        by_stretches(order.len(), first, |stretch| {
+            let before = rule.map(|_| (kept.clone(), counts.clone()));
+            for &atom in &order[stretch] {
+                self.put_back_one(b, (atom, &set), &mut kept, &mut counts);
             }
-            // What goes back: the unit, or the group that it fell with.
-            kept[atom as usize] = false;
-            let together = self.rule.and_then(|rule| rule.together(atom));
-            let back = if let Some(all) = together {
-                let back: Vec<u32> =
-                    all.iter().copied().filter(|&own| own == atom || kept[own as usize]).collect();
-                for &own in &back {
-                    kept[own as usize] = false;
-                }
-                back
-            } else if self.units.has_guard(atom as usize) {
-                let rest: Vec<u32> =
-                    set.iter().copied().filter(|&atom| kept[atom as usize]).collect();
-                let closed = self.closure(&rest);
-                if closed.binary_search(&atom).is_ok() {
-                    let siblings = self.units.fallen_with(atom, &kept);
-                    for &sibling in &siblings {
-                        kept[sibling as usize] = false;
-                    }
-                    siblings
-                } else {
-                    vec![atom]
-                }
-            } else {
-                vec![atom]
-            };
-            for &atom in &back {
-                counts.apply_atom(b.arena, self.need, atom, -1);
+            let left = set.iter().copied().filter(|&atom| kept[atom as usize]);
+            let is_short = rule.is_some_and(|rule| !rule.suffices(left));
+            if let Some(before) = before.filter(|_| is_short) {
+                (kept, counts) = before;
             }
-            let is_short = |kept: &[bool]| {
-                let left = set.iter().copied().filter(|&atom| kept[atom as usize]);
-                self.rule.is_some_and(|rule| !rule.suffices(left))
-            };
-            if !counts.suffices(self.need) || is_short(&kept) {
-                for &atom in &back {
-                    kept[atom as usize] = true;
-                    counts.apply_atom(b.arena, self.need, atom, 1);
-                }
-            }
-        }
+            !is_short
+        });
         set.retain(|&atom| kept[atom as usize]);
         Some(self.closure(&set))
     }
 
-    /// As much of a set as can go without taking along what may not, the best first.
-    fn closed_part(&mut self, b: &Branching<'_>, set: &[u32]) -> Vec<u32> {
-        let mut part: Vec<u32> = Vec::new();
-        for &(atom, _) in b.order.iter().filter(|(atom, _)| set.contains(atom)) {
-            if part.binary_search(&atom).is_ok() {
-                continue;
+    /// Puts a unit of a set back, or the group that it fell with, unless too little room is left.
+    fn put_back_one(
+        &mut self,
+        b: &Branching<'_>,
+        (atom, set): (u32, &[u32]),
+        kept: &mut [bool],
+        counts: &mut Counts,
+    ) {
+        if !core::mem::replace(&mut kept[atom as usize], false) {
+            return;
+        }
+        let together = self.rule.and_then(|rule| rule.together(atom));
+        let back = if let Some(all) = together {
+            let back: Vec<u32> =
+                all.iter().copied().filter(|&own| own == atom || kept[own as usize]).collect();
+            for &own in &back {
+                kept[own as usize] = false;
             }
-            let mut more = part.clone();
-            more.push(atom);
-            let closed = self.closure(&more);
-            let is_admitted = closed.iter().all(|&atom| self.admits(b.level, atom));
-            if is_admitted && self.may_begin(&closed) {
-                part = closed;
+            back
+        } else if self.units.has_guard(atom as usize) {
+            let rest: Vec<u32> = set.iter().copied().filter(|&atom| kept[atom as usize]).collect();
+            let closed = self.closure(&rest);
+            if closed.binary_search(&atom).is_ok() {
+                let siblings = self.units.fallen_with(atom, kept);
+                for &sibling in &siblings {
+                    kept[sibling as usize] = false;
+                }
+                siblings
+            } else {
+                vec![atom]
+            }
+        } else {
+            vec![atom]
+        };
+        for &atom in &back {
+            counts.apply_atom(b.arena, self.need, atom, -1);
+        }
+        if !counts.suffices(self.need) {
+            for &atom in &back {
+                kept[atom as usize] = true;
+                counts.apply_atom(b.arena, self.need, atom, 1);
             }
         }
+    }
+
+    /// As much of a set as can go without taking along what may not, the best first.
+    fn closed_part(&mut self, b: &Branching<'_>, set: &[u32]) -> Vec<u32> {
+        let mut of_set = set.to_vec();
+        of_set.sort_unstable();
+        let order = b.order.iter().map(|(atom, _)| *atom);
+        let order: Vec<u32> = order.filter(|atom| of_set.binary_search(atom).is_ok()).collect();
+        let mut part: Vec<u32> = Vec::new();
+        // Each part of a set that may yield may yield: if a stretch can go, so can each of it.
+        by_stretches(order.len(), 1, |stretch| {
+            let is_new = |atom: &&u32| part.binary_search(atom).is_err();
+            let mut more = part.clone();
+            more.extend(order[stretch].iter().filter(is_new));
+            let closed = self.closure(&more);
+            let is_admitted = closed.iter().all(|&atom| self.admits(b.level, atom));
+            let can_go = is_admitted && self.may_begin(&closed);
+            if can_go {
+                part = closed;
+            }
+            can_go
+        });
         part
     }
 
@@ -231,5 +255,21 @@ impl Search<'_, '_> {
             self.judge_set(closed, strict)?;
         }
         Ok(())
+    }
+}
+
+/// Goes through places from the first to the last in stretches that are taken as a whole. A stretch
+/// that is not taken is halved, down to one place, which is passed over; after one that is taken the
+/// next is twice as long. O(refused · log places) calls.
+fn by_stretches(count: usize, first: usize, mut takes: impl FnMut(Range<usize>) -> bool) {
+    let (mut at, mut length) = (0, first.max(1));
+    while at < count {
+        let end = at.saturating_add(length).min(count);
+        if takes(at..end) {
+            (at, length) = (end, length.saturating_mul(2));
+        } else {
+            at += usize::from(end - at == 1);
+            length = ((end - at) / 2).max(1);
+        }
     }
 }

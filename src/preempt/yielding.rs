@@ -77,14 +77,11 @@ impl<'a> Rule<'a> {
 
     /// The holders of which all atoms are among some, which are each there once.
     fn whole(&self, atoms: impl Iterator<Item = u32>) -> Vec<u32> {
-        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-        for atom in atoms {
-            *counts.entry(self.of_atom[atom as usize]).or_default() += 1;
-        }
-        let is_whole = |(holder, count): &(u32, usize)| {
-            self.atoms.get(holder).is_some_and(|atoms| atoms.len() == *count)
-        };
-        counts.into_iter().filter(is_whole).map(|(holder, _)| holder).collect()
+        let mut holders: Vec<u32> = atoms.map(|atom| self.of_atom[atom as usize]).collect();
+        holders.sort_unstable();
+        let is_whole =
+            |run: &&[u32]| self.atoms.get(&run[0]).is_some_and(|atoms| atoms.len() == run.len());
+        holders.chunk_by(|a, b| a == b).filter(is_whole).map(|run| run[0]).collect()
     }
 
     /// The atoms that go with an atom, itself among them, ascending; `None` if it goes alone.
@@ -98,6 +95,11 @@ impl<'a> Rule<'a> {
     pub(crate) fn may_begin(&self, atoms: &[u32]) -> bool {
         let holders = self.holders(atoms.iter().copied());
         holders.last() != Some(&NONE) && self.yielding.may_begin(&holders)
+    }
+
+    /// Whether something beside room is short.
+    pub(crate) fn has_lacks(&self) -> bool {
+        !self.yielding.lacks().is_empty()
     }
 
     /// Whether there is enough without atoms.

@@ -1,9 +1,10 @@
 //! Quota as a rule over sets of units.
 
 use alloc::collections::BTreeSet;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::base::ObjectName;
 use crate::preempt::{Candidate, Policy, Preemption, Preemptor, Victim, Yielding};
 use crate::quota::{HolderId, Yields};
 
@@ -52,7 +53,7 @@ impl<'t> Quota<'t> {
 
 impl Yielding for Quota<'_> {
     fn holder_of(&self, unit: &Candidate<'_>) -> Option<u32> {
-        let holder = names(unit).find_map(|name| self.yields.find(&name))?;
+        let holder = find_by_name(unit, |name| self.yields.find(name))?;
         self.holders.binary_search(&holder).ok().and_then(|at| u32::try_from(at).ok())
     }
 
@@ -86,11 +87,14 @@ impl Yielding for Quota<'_> {
     }
 }
 
-/// The names that the claim of a unit may have.
-fn names(unit: &Candidate<'_>) -> impl Iterator<Item = String> {
-    let group = unit.group.map(|group| group.full_name().to_string());
-    let pod = unit.pod().map(|pod| alloc::format!("{}/{}", pod.namespace(), pod.name()));
-    group.into_iter().chain(pod)
+/// Looks for something under the names that the claim of a unit may have: that of its group, then
+/// that of its pod.
+fn find_by_name<T>(unit: &Candidate<'_>, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+    let by_group = unit.group.and_then(|group| find(&group.full_name()));
+    by_group.or_else(|| {
+        let pod = unit.pod()?;
+        find(&ObjectName::new(pod.namespace(), pod.name()))
+    })
 }
 
 /// The policy of a request for units of the claim's own queue; other queues are the dialect's to judge.
@@ -103,7 +107,8 @@ pub(crate) struct Entitled<'p> {
 
 impl Policy for Entitled<'_> {
     fn allows(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>) -> bool {
-        let is_own = names(unit).any(|name| self.names.contains(&name));
+        let own = |name: &str| self.names.contains(name).then_some(());
+        let is_own = !self.names.is_empty() && find_by_name(unit, own).is_some();
         !is_own || self.own.allows(preemptor, unit)
     }
 

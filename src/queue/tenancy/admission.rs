@@ -265,16 +265,25 @@ impl Tenancy {
         let first = self.decide_claim(owners, claim, ends)?;
         let mut last = None;
         let mut aside: BTreeMap<GroupId, (String, QueueId, Usage)> = BTreeMap::new();
+        let mut staying = Vec::new();
         while let Some(id) = self.last_reserved(owners, claim, last.as_ref().unwrap_or(&first)) {
             let Some(name) = owners.groups.get(&id).map(|queued| queued.name().to_string()) else {
                 break;
             };
             let Some((leaf, usage)) = self.tenants.unreserve(&name) else { break };
             aside.insert(id, (name, leaf, usage));
+            // Guarantees hold for groups that go for the reserved claim alone: they stay without it.
+            for root in self.leaving_for(owners, id) {
+                self.set_holder_leaving(root, false);
+                staying.push(root);
+            }
             last = self.decide_claim(owners, claim, ends).ok();
             if last.is_none() {
                 break;
             }
+        }
+        for root in staying {
+            self.set_holder_leaving(root, true);
         }
         for (name, leaf, usage) in aside.values() {
             let _ = self.tenants.reserve(name, *leaf, usage);
@@ -292,6 +301,16 @@ impl Tenancy {
             Some(last) => Ok((last, aside.into_keys().collect())),
             None => Ok((first, Vec::new())),
         }
+    }
+
+    /// The groups that are to leave for a reserved claim alone: none of them has begun to go.
+    fn leaving_for(&self, owners: Owners<'_>, id: GroupId) -> Vec<GroupId> {
+        let by = lead(owners, id);
+        let goes_for_it = |root: &GroupId| {
+            let mut own = owners.removals.iter().filter(|own| own.root() == Some(*root)).peekable();
+            own.peek().is_some() && own.all(|own| own.by() == by && !own.has_begun())
+        };
+        self.leaving.iter().copied().filter(goes_for_it).collect()
     }
 
     /// The last in line of the reserved claims in other leaves that a decision names groups of, for
@@ -343,13 +362,9 @@ impl Tenancy {
         // Groups that go for a claim whose reservation ends go for this one instead.
         let goes_for =
             |root: GroupId, by: GroupId| owners.removals.by(by).any(|own| own.root() == Some(root));
-        let lead = |own: GroupId| {
-            let gang = owners.groups.gang_group(own).ok();
-            gang.and_then(|gang| gang.first().copied()).unwrap_or(own)
-        };
         let (passed_on, going): (Vec<GroupId>, Vec<GroupId>) = going
             .into_iter()
-            .partition(|root| yields.iter().any(|own| goes_for(*root, lead(*own))));
+            .partition(|root| yields.iter().any(|own| goes_for(*root, lead(owners, *own))));
         groups.extend(passed_on);
         let is_found = match decision.assignment.mode {
             AssignmentMode::Fit => true,
@@ -537,6 +552,12 @@ impl Tenancy {
 /// The queue of a group.
 fn queue_of(owners: Owners<'_>, id: GroupId) -> Option<&str> {
     owners.groups.get(&id).map(|queued| queued.root().queue.as_str())
+}
+
+/// The first of the groups that start together with a group: their claims are in its name.
+fn lead(owners: Owners<'_>, id: GroupId) -> GroupId {
+    let gang = owners.groups.gang_group(id).ok();
+    gang.and_then(|gang| gang.first().copied()).unwrap_or(id)
 }
 
 /// Whether a member of a group preempts nothing.

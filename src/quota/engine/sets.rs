@@ -1,6 +1,8 @@
 //! The sets of holders that may yield for one claim.
 
+use alloc::vec::Vec;
 use core::fmt;
+use core::slice::from_ref;
 
 use crate::quota::books::Books;
 use crate::quota::model::claim::Usage;
@@ -17,6 +19,13 @@ pub(in crate::quota) trait Sets: fmt::Debug {
 
     /// The holders of the tree, among them all that some set contains.
     fn holders(&self) -> &[u32];
+
+    /// The holders that some set contains, those that leave anyway among them. O(holders · depth).
+    fn candidates(&self) -> Vec<u32> {
+        let leaves = |at| self.books().holder_at(at).is_some_and(|own| own.leaving);
+        let is_one = |at: &u32| self.may_begin(if leaves(*at) { &[] } else { from_ref(at) });
+        self.holders().iter().copied().filter(is_one).collect()
+    }
 
     /// The holders of the claim's own queue that some set contains.
     fn own(&self) -> &[u32];

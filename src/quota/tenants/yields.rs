@@ -17,7 +17,7 @@ use crate::quota::model::claim::{HolderId, Usage};
 ///
 /// | dialect | own queue | other queues |
 /// |---|---|---|
-/// | this crate's own | lower priority | queues that borrow, up to the inner queue in common. A claim beyond its queue's guarantee leaves the other leaf its guarantee, and the other side a share no smaller than its own will be |
+/// | this crate's own | lower priority | queues that borrow, up to the inner queue in common. A claim beyond its queue's guarantee leaves the other leaf its guarantee, and takes from a side whose share is larger than its own will be and stays no smaller |
 /// | Kueue, fair | `withinClusterQueue` | the same by `reclaimWithinCohort`; beyond the nominal quota the first strategy holds in place of guarantees |
 /// | Kueue, classical | `withinClusterQueue` | `reclaimWithinCohort`, from queues beyond their nominal quota; where the claim borrows in the end, only by `borrowWithinCohort` or by the hierarchy |
 /// | Volcano `proportion`, `capacity` | lower priority, alone | alone, if the queue may reclaim: queues beyond the deserved amount, which keep their guarantee |
@@ -96,8 +96,9 @@ impl<'t> Yields<'t> {
 
     /// The holders that some set contains, ascending. O(holders of the tree · depth).
     pub fn candidates(&self) -> Vec<HolderId> {
-        let ids = self.sets.holders().iter().map(|&holder| self.sets.books().holder_id(holder));
-        let mut all: Vec<HolderId> = ids.filter(|id| self.may_begin(&[*id])).collect();
+        let books = self.sets.books();
+        let all = self.sets.candidates().into_iter();
+        let mut all: Vec<HolderId> = all.map(|holder| books.holder_id(holder)).collect();
         all.sort_unstable();
         all
     }

@@ -454,7 +454,9 @@ impl<'w> Definition<'w> {
             self.world.jobs[job].each[at] == 0 || sums.drawn >= sums.subtree
         };
         let keeps = self.world.rules == Rules::Fair || self.pairs.iter().all(keeps);
-        keeps && later.share(own_side) <= later.share(*below.last().unwrap())
+        let (own, side) = (later.share(own_side), *below.last().unwrap());
+        let is_less = self.world.rules == Rules::Fair || own < now.share(side);
+        keeps && is_less && own <= later.share(side)
     }
 
     /// Without fair shares: a claim that borrows in the end takes by the rules for borrowers alone.

@@ -14,6 +14,52 @@ fn claim(name: &str, queue: &str, gpus: i64) -> Claim {
     Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
 }
 
+/// Two queues of equal shares, by GPUs. If one could take CPUs from the other, the other could take
+/// them back.
+#[test]
+fn equal_shares_take_no_turns_over_another_resource() {
+    let mut tenants = Tenants::default();
+    tenants.set_flavor(Flavor::new("all"));
+    let both =
+        |gpus: i64, cpus: i64| [("gpu", Quota::nominal(gpus)), ("cpu", Quota::nominal(cpus))];
+    let with = |queue: Queue, quotas: [(&str, Quota); 2]| {
+        quotas.into_iter().fold(queue, |own, (name, quota)| own.quota("all", name, quota))
+    };
+    tenants.set_queue(with(Queue::inner("root"), both(8, 32))).unwrap();
+    for name in ["a", "b", "c"] {
+        tenants.set_queue(with(Queue::leaf(name).parent("root"), both(0, 0))).unwrap();
+    }
+    let claim = |name: &str, queue: &str, gpus: i64, cpus: i64| {
+        let mut requests = Amounts::new();
+        requests.set("gpu", gpus);
+        requests.set("cpu", cpus);
+        Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
+    };
+    let first = [("a1", "a", 4, 7), ("b1", "b", 4, 6), ("c1", "c", 0, 18), ("b2", "b", 0, 1)];
+    for (at, (name, queue, gpus, cpus)) in first.into_iter().enumerate() {
+        let own = claim(name, queue, gpus, cpus);
+        let decision = tenants.decide(&own).unwrap();
+        assert_eq!(decision.assignment.mode, AssignmentMode::Fit, "{name}");
+        tenants.admit(&own, &decision.assignment, Time::from_secs(at as u64)).unwrap();
+    }
+    let own = claim("a2", "a", 0, 1);
+    let decision = tenants.decide(&own).unwrap();
+    assert_eq!(decision.victims, []);
+    let b2 = tenants.find("b2").unwrap();
+    let yields = tenants.yields(&own, &decision.assignment).unwrap().unwrap();
+    assert!(!yields.may_yield(&[b2]));
+    drop(yields);
+    // One GPU less, and `a` has the smaller share.
+    let a1 = tenants.find("a1").unwrap();
+    tenants.release(a1).unwrap();
+    let less = claim("a1", "a", 3, 7);
+    let assignment = tenants.decide(&less).unwrap().assignment;
+    tenants.admit(&less, &assignment, Time::from_secs(9)).unwrap();
+    let decision = tenants.decide(&own).unwrap();
+    let named: Vec<_> = decision.victims.iter().map(|victim| victim.holder).collect();
+    assert_eq!(named, [b2]);
+}
+
 struct World {
     cluster: Cluster,
     tenants: Tenants,

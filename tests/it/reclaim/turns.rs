@@ -1,5 +1,6 @@
 //! No taking of turns: in worlds where nothing arrives and nothing ends, whoever was evicted does not
-//! take back what it lost, and evictions come to an end.
+//! take back what it lost, and evictions come to an end. Only where the side that took has grown
+//! since, by a group that started without victims, may the loser take from it.
 //!
 //! Every eviction from other queues lowers a potential: the shares of the queues, largest first, if
 //! all queues stand side by side. In deeper trees the same holds of the two sides that are compared.
@@ -46,6 +47,8 @@ struct World {
 struct Sums {
     evictions: usize,
     starts: usize,
+    /// Groups that took back what they lost, from a side that had grown since.
+    returns: usize,
 }
 
 impl World {
@@ -185,7 +188,8 @@ impl World {
     fn run(&mut self, seed: u64) -> Sums {
         let mut sums = Sums::default();
         let most = self.jobs.len() * self.jobs.len();
-        let mut last: Option<(usize, Vec<usize>)> = None;
+        // The last claim with victims, these, and what has started without victims since.
+        let mut last: Option<(usize, Vec<usize>, Vec<usize>)> = None;
         loop {
             let mut waiting: Vec<usize> =
                 (0..self.jobs.len()).filter(|at| !self.runs.contains(at)).collect();
@@ -200,6 +204,9 @@ impl World {
                 is_quiet = false;
                 sums.starts += 1;
                 if taken.is_empty() {
+                    if let Some((_, _, since)) = &mut last {
+                        since.push(at);
+                    }
                     continue;
                 }
                 sums.evictions += taken.len();
@@ -207,12 +214,22 @@ impl World {
                 let own = self.jobs[at].queue;
                 let others: Vec<usize> = taken.iter().map(|job| self.jobs[*job].queue).collect();
                 let others: Vec<usize> = others.into_iter().filter(|queue| *queue != own).collect();
-                if let Some((winner, losers)) = &last {
+                if let Some((winner, losers, since)) = &last {
                     let is_back = losers.contains(&at) && taken.contains(winner);
-                    let same = self.jobs[*winner].queue == own;
-                    assert!(!is_back || same, "seed {seed}: g{at} takes back from g{winner}");
+                    let theirs = self.jobs[*winner].queue;
+                    let has_grown = |(_, side): (QueueId, QueueId)| {
+                        since.iter().any(|job| {
+                            let leaf = self.leaves[self.jobs[*job].queue].0;
+                            self.tenants.tree().path(leaf).any(|queue| queue == side)
+                        })
+                    };
+                    sums.returns += usize::from(is_back && theirs != own);
+                    assert!(
+                        !is_back || theirs == own || has_grown(self.sides(own, theirs)),
+                        "seed {seed}: g{at} takes back from g{winner}"
+                    );
                 }
-                last = Some((at, taken.clone()));
+                last = Some((at, taken.clone(), Vec::new()));
                 let (leaf, guarantee, _) = self.leaves[own];
                 let is_within = self.tenants.tree().sums(leaf, self.of).used <= guarantee;
                 for &other in others.iter().filter(|_| !is_within) {
@@ -239,13 +256,16 @@ impl World {
 fn evictions_lower_a_potential_and_come_to_an_end() {
     let from = budget::number("PHALANX_RECLAIM_SEED").unwrap_or(0);
     let worlds = budget::of(120, 1_500);
-    let (mut evictions, mut starts, mut worst) = (0, 0, 0);
+    let (mut evictions, mut starts, mut returns, mut worst) = (0, 0, 0, 0);
     for seed in from..from + worlds {
         let sums = World::random(seed).run(seed);
         evictions += sums.evictions;
         starts += sums.starts;
+        returns += sums.returns;
         worst = worst.max(sums.evictions);
     }
-    println!("{starts} starts, {evictions} evictions, {worst} at most in one world");
+    println!(
+        "{starts} starts, {evictions} evictions, {worst} at most in one world; {returns} taken back"
+    );
     assert!(evictions as u64 > worlds, "{evictions} evictions in {worlds} worlds");
 }

@@ -450,3 +450,27 @@ fn two_that_reclaim_do_not_count_on_the_same_victim() {
         assert_eq!(started, ["default/b1", "default/b2"]);
     }
 }
+
+/// A claim whose victim is of its own queue leaves the queue its guarantee; another queue's claim
+/// that took the victim over would not.
+#[test]
+fn a_victim_of_its_own_queue_is_not_passed_on_below_the_guarantee() {
+    let mut tenants = Tenants::default();
+    tenants.set_flavor(Flavor::new("all"));
+    tenants.set_queue(Queue::inner("labs").quota("all", "gpu", Quota::nominal(2))).expect("sound");
+    for (name, guaranteed) in [("a", 4), ("b", 2)] {
+        let quota = Quota::nominal(guaranteed);
+        tenants.set_queue(lab(name).quota("all", "gpu", quota)).expect("sound");
+    }
+    let mut scheduler = preempting(cluster(1, 8), tenants);
+    let above = |group: PodGroup| group.priority(1);
+    let (first, own) = (gang("w", "a", 3, 1), gang("b0", "b", 2, 1));
+    start(&mut scheduler, [first, own, above(gang("y", "a", 2, 1)), above(gang("x", "a", 1, 1))]);
+    assert_eq!((used(&scheduler, "a"), used(&scheduler, "b")), (6, 2));
+    let found = ask(&mut scheduler, above(gang("r", "a", 3, 1)), at(10));
+    assert_eq!(names(&found), ["default/w"]);
+    // Without `w` and without what is reserved for `r`, its queue would have 3 of 4.
+    let found = ask(&mut scheduler, gang("b1", "b", 1, 1), at(10));
+    assert_eq!(names(&found), ["default/x"]);
+    assert!(found.back.is_empty(), "{found:?}");
+}

@@ -417,7 +417,11 @@ impl<'a, 'p> First<'a, 'p> {
             let allowed = is_going
                 || kept
                     && match strategy {
-                        FairStrategy::LessThanOrEqualToFinalShare => share <= trial.share(others),
+                        FairStrategy::LessThanOrEqualToFinalShare => {
+                            // Else two queues of equal shares could take turns.
+                            share <= trial.share(others)
+                                && (!preemptor.keeps_guarantees || share < initial)
+                        }
                         FairStrategy::LessThanInitialShare => share < initial,
                     };
             if allowed {
@@ -532,9 +536,11 @@ fn single(
     keys.sort_unstable();
     keys.into_iter().find_map(|(_, key, leaf)| {
         let (own, others) = sides(trial, &path, leaf);
+        let (share, initial) = (trial.share(own), trial.share(others));
         trial.remove(key.holder);
         if trial.keeps_guarantee(leaf, key.holder, preemptor.pairs)
-            && trial.share(own) <= trial.share(others)
+            && share < initial
+            && share <= trial.share(others)
             && fits(trial, preemptor)
         {
             return Some((key.holder, VictimReason::InCohortFairSharing));

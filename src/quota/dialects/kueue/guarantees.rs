@@ -219,10 +219,11 @@ impl<'t> Guarantees<'t> {
             None => self.is_beyond(trial, leaf, |trial, at| !trial.is_within(at, &self.pairs)),
             Some(final_share) => {
                 let own = trial.share(self.own_side(trial, leaf));
+                let is_less = || own < trial.share(self.side_of(trial, leaf));
                 let enough = if self.initial_share {
-                    own < trial.share(self.side_of(trial, leaf))
+                    is_less()
                 } else {
-                    own <= final_share
+                    own <= final_share && (!self.leaves_promised || is_less())
                 };
                 self.is_beyond(trial, leaf, |trial, at| trial.share(at).borrowing)
                     && !trial.is_within(leaf, &self.pairs)
@@ -292,6 +293,31 @@ impl Sets for Guarantees<'_> {
 
     fn holders(&self) -> &[u32] {
         &self.holders
+    }
+
+    /// The own queue's holders go once for all, not for each holder.
+    fn candidates(&self) -> Vec<u32> {
+        let leaves = |at: u32| self.books().holder_at(at).is_some_and(|own| own.leaving);
+        let open = self.holders.iter().map(|&at| (at, leaves(at)));
+        let mut open: Vec<(u32, bool)> =
+            open.filter(|&(at, leaves)| leaves || self.is_candidate(at)).collect();
+        let mut trial = self.trial.borrow_mut();
+        for &own in &self.own {
+            trial.remove(own);
+        }
+        open.retain(|&(at, leaves)| {
+            if leaves || trial.leaf_of(at) == self.leaf {
+                return true;
+            }
+            trial.remove(at);
+            let may = self.may_go_last(&mut trial, at);
+            trial.restore(at);
+            may
+        });
+        for &own in &self.own {
+            trial.restore(own);
+        }
+        open.into_iter().map(|(at, _)| at).collect()
     }
 
     fn own(&self) -> &[u32] {
