@@ -11,15 +11,17 @@ use super::field::{Fault, Field};
 use super::metadata::{self, of_controller, unsupported};
 use super::node::labels;
 use crate::model::{
-    AccessMode, AttachLimits, BindingMode, ClaimRef, InlineDisk, NodeSelectorTerm, Operator,
-    PodVolume, Problem, Requirement, StorageCapacity, StorageClass, StorageDriver, Volume,
-    VolumeAttachment, VolumeClaim, VolumeMode,
+    AccessMode, AttachLimits, BindingMode, ClaimRef, DriverVolume, InlineDisk, NodeSelectorTerm,
+    Operator, PodVolume, Problem, Requirement, StorageCapacity, StorageClass, StorageDriver,
+    Volume, VolumeAttachment, VolumeClaim, VolumeMode,
 };
 use crate::state::{StorageKey, StorageKind, StorageObject};
 
 /// The annotation by which claims and volumes named their class before they had a field for it.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// The annotation of a node's limits that lists plug-ins whose volumes drivers serve there.
+const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Kinds of storage objects by API group and kind.
@@ -250,6 +252,10 @@ fn capacity(root: &Field<'_>) -> Fault<StorageCapacity> {
 
 fn limits(root: &Field<'_>) -> Fault<AttachLimits> {
     let mut limits = AttachLimits::new(metadata::name(root)?);
+    if let Some(plugins) = annotation(root, MIGRATED)? {
+        let plugins = plugins.split(',').filter(|plugin| !plugin.is_empty());
+        limits.migrated.extend(plugins.map(String::from));
+    }
     let Some(spec) = root.get("spec")? else { return Ok(limits) };
     spec.each("drivers", |driver| {
         let mut count = None;
@@ -351,6 +357,7 @@ pub(super) fn volumes(spec: &Field<'_>, own: Option<Own<'_>>) -> Fault<Vec<PodVo
     let mut volumes = Vec::new();
     spec.each("volumes", |volume| {
         volumes.extend(pod_volume(&volume, own)?);
+        volumes.extend(of_plugin(&volume)?);
         Ok(())
     })?;
     Ok(volumes)
@@ -388,6 +395,39 @@ fn pod_volume(volume: &Field<'_>, own: Option<Own<'_>>) -> Fault<Option<PodVolum
         return Ok(None);
     };
     Ok(Some(PodVolume::Disk(found)))
+}
+
+/// Plug-ins that have given way to drivers. Each has the field of a volume and of the name in it, the
+/// name of the plug-in, its driver, and how the driver's names begin.
+const PLUGINS: [[&str; 5]; 5] = [
+    [
+        "gcePersistentDisk",
+        "pdName",
+        "kubernetes.io/gce-pd",
+        "pd.csi.storage.gke.io",
+        "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/",
+    ],
+    ["awsElasticBlockStore", "volumeID", "kubernetes.io/aws-ebs", "ebs.csi.aws.com", ""],
+    ["azureDisk", "diskURI", "kubernetes.io/azure-disk", "disk.csi.azure.com", ""],
+    ["cinder", "volumeID", "kubernetes.io/cinder", "cinder.csi.openstack.org", ""],
+    ["portworxVolume", "volumeID", "kubernetes.io/portworx-volume", "pxd.portworx.com", ""],
+];
+
+/// The volume that a driver serves in place of a plug-in.
+///
+/// Source: csi-translation-lib, translation of inline volumes.
+fn of_plugin(volume: &Field<'_>) -> Fault<Option<PodVolume>> {
+    for [field, name, plugin, driver, prefix] in PLUGINS {
+        let Some(of) = volume.get(field)? else { continue };
+        let name = of.text_of(name)?;
+        // Volumes of EBS may be written with their zone: `aws://zone/vol-1`.
+        let is_url = name.starts_with("aws://") && field == "awsElasticBlockStore";
+        let own = if is_url { name.rsplit('/').next().unwrap_or_default() } else { &*name };
+        let handle = format!("{prefix}{own}");
+        let volume = DriverVolume { driver: driver.into(), handle };
+        return Ok(Some(PodVolume::Migrated { plugin: plugin.into(), volume }));
+    }
+    Ok(None)
 }
 
 /// Storage of an input: objects, those left out, and the class of claims that name none.

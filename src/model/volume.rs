@@ -28,6 +28,14 @@ pub enum PodVolume {
     },
     /// A disk that the pod names itself.
     Disk(InlineDisk),
+    /// A volume that the pod names itself, of a plug-in that a driver stands in for. It counts for
+    /// the driver on nodes where the plug-in [has migrated](field@AttachLimits::migrated).
+    Migrated {
+        /// The plug-in.
+        plugin: String,
+        /// The driver, and the name that it has for the volume.
+        volume: DriverVolume,
+    },
 }
 
 impl PodVolume {
@@ -35,7 +43,18 @@ impl PodVolume {
     pub fn claim(&self) -> Option<&str> {
         match self {
             PodVolume::Claim(claim) | PodVolume::Ephemeral { claim, .. } => Some(claim),
-            PodVolume::Disk(_) => None,
+            PodVolume::Disk(_) | PodVolume::Migrated { .. } => None,
+        }
+    }
+
+    /// The driver of a volume that the pod names itself, if its plug-in has migrated on a node with
+    /// these limits.
+    pub fn migrated(&self, limits: &AttachLimits) -> Option<&DriverVolume> {
+        match self {
+            PodVolume::Migrated { plugin, volume } => {
+                limits.migrated.contains(plugin).then_some(volume)
+            }
+            _ => None,
         }
     }
 }
@@ -488,12 +507,21 @@ pub struct AttachLimits {
     pub node: String,
     /// Drivers on it, and how many volumes of each can be attached; `None`: any number.
     pub drivers: Vec<(String, Option<i64>)>,
+    /// Plug-ins whose volumes drivers serve on it.
+    pub migrated: Vec<String>,
 }
 
 impl AttachLimits {
     /// The limits of a node, without drivers.
     pub fn new(node: impl Into<String>) -> AttachLimits {
-        AttachLimits { node: node.into(), drivers: Vec::new() }
+        AttachLimits { node: node.into(), drivers: Vec::new(), migrated: Vec::new() }
+    }
+
+    /// States that a driver serves the volumes of a plug-in.
+    #[must_use]
+    pub fn migrated(mut self, plugin: impl Into<String>) -> AttachLimits {
+        self.migrated.push(plugin.into());
+        self
     }
 
     /// Limits the volumes of a driver.

@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use super::broken::Broken;
 use crate::framework::Framework;
 use crate::model::{
-    BindingMode, LabelSelector, NodeSelectorTerm, PodShape, Requirement, Volume, VolumeClaim,
+    AttachLimits, BindingMode, LabelSelector, NodeSelectorTerm, PodShape, PodVolume, Requirement,
+    Volume, VolumeClaim,
 };
 use crate::state::{Assignment, Cluster, NodeView, Plan};
 
@@ -210,13 +211,30 @@ fn attached(cluster: &Cluster, namespace: &str, name: &str) -> Option<(String, S
     Some((class.provisioner.clone(), claim.full_name().into()))
 }
 
+/// The volumes of plug-ins that drivers serve on a node.
+fn of_plugins(shape: &PodShape, limits: &AttachLimits) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for volume in &shape.volumes {
+        if let PodVolume::Migrated { plugin, volume } = volume
+            && limits.migrated.iter().any(|own| own == plugin)
+        {
+            found.push((volume.driver.clone(), volume.handle.clone()));
+        }
+    }
+    found
+}
+
 /// Checks that nodes that get volumes attach no more of a driver than they can.
 fn limits(plan: &Plan, cluster: &Cluster, broken: &mut Vec<Broken>) {
     let mut new: BTreeMap<&str, BTreeSet<(String, String)>> = BTreeMap::new();
     for assignment in plan.assignments() {
         let shape: &PodShape = assignment.pod().shape();
         let found = claims(shape).filter_map(|name| attached(cluster, &shape.namespace, name));
-        new.entry(assignment.node()).or_default().extend(found);
+        let new = new.entry(assignment.node()).or_default();
+        new.extend(found);
+        if let Some(limits) = cluster.storage().limits(assignment.node()) {
+            new.extend(of_plugins(shape, limits));
+        }
     }
     for (name, new) in new {
         let (Some(node), Some(limits)) = (cluster.node(name), cluster.storage().limits(name))
@@ -227,6 +245,7 @@ fn limits(plan: &Plan, cluster: &Cluster, broken: &mut Vec<Broken>) {
         for pod in node.pods() {
             let shape = pod.shape();
             all.extend(claims(shape).filter_map(|name| attached(cluster, &shape.namespace, name)));
+            all.extend(of_plugins(shape, limits));
         }
         let more: Vec<String> = new.difference(&all).map(|(driver, _)| driver.clone()).collect();
         all.extend(new);

@@ -212,6 +212,7 @@ impl Txn {
     pub fn evict_pod(&mut self, pod: PodId) -> Result<(), StateError> {
         let row = self.cluster.unlink(pod.0).ok_or(StateError::StaleId)?;
         self.cluster.record_pod(row, pod.0, false);
+        self.cluster.count_leaving(pod.0, row, false);
         self.record(Undo::Evicted(pod.0, row));
         Ok(())
     }
@@ -354,6 +355,7 @@ impl Txn {
             Some(Undo::Evicted(slot, row)) => {
                 self.cluster.link(slot, row);
                 self.cluster.record_pod(row, slot, true);
+                self.cluster.count_leaving(slot, row, true);
             }
             Some(Undo::Added(row)) => self.cluster.remove_row(row),
             Some(Undo::Marked(row, was)) => {

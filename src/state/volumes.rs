@@ -131,6 +131,21 @@ impl Cluster {
         self.storage.planned.restore(before);
     }
 
+    /// Counts a pod that a transaction evicts from a row, or takes back: its volumes go with it.
+    pub(super) fn count_leaving(&mut self, slot: u32, row: Row, is_back: bool) {
+        let entry = self.pods.record(slot).and_then(|record| self.shape_entry(record.shape()));
+        let entry = entry.filter(|entry| !entry.shape.volumes.is_empty());
+        let shape = entry.map(|entry| Arc::clone(&entry.shape));
+        let (Some(shape), Some(node)) = (shape, self.view(row)) else { return };
+        let node = String::from(node.name());
+        for claim in shape.volumes.iter().filter_map(PodVolume::claim) {
+            let claim = self.storage.shared_claim(&shape.namespace, claim).map(Arc::clone);
+            if let Some(claim) = claim.filter(|claim| !claim.volume.is_empty()) {
+                self.storage.planned.leave(&node, &claim.volume, is_back);
+            }
+        }
+    }
+
     /// Volumes that a transaction has planned for the claims of a pod.
     pub(crate) fn planned_volumes(&self, shape: &PodShape) -> Option<VolumeBindings> {
         let mut bindings = VolumeBindings::default();

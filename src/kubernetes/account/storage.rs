@@ -10,6 +10,7 @@ use super::rule::{Choice, Entry, Keys, Kind, Rule, Table};
 use crate::kubernetes::value::Value;
 
 const MIGRATED: &str = "volumes that a driver serves in place of a plug-in are not counted";
+const UNCOUNTED: &str = "kube-scheduler counts no volume of this plug-in";
 const WRITTEN: &str = "a controller writes it";
 const INLINE: &str = "it has no object, and no limit of volumes counts it";
 const AFFINITY: &str = "it is mounted wherever the volume's node affinity allows";
@@ -78,10 +79,44 @@ pub(super) const VOLUMES: Rule = Fields(&[
     ("persistentVolumeClaim", Fields(&[("claimName", Honoured), ("readOnly", Silent)])),
     ("ephemeral", Fields(&[("volumeClaimTemplate", ByTable(&VOLUME_CLAIM))])),
     ("csi", Holds(INLINE)),
-    ("awsElasticBlockStore", Refused(MIGRATED)),
-    ("azureDisk", Refused(MIGRATED)),
-    ("cinder", Refused(MIGRATED)),
-    ("gcePersistentDisk", Refused(MIGRATED)),
+    (
+        "awsElasticBlockStore",
+        Fields(&[
+            ("volumeID", Honoured),
+            ("fsType", Silent),
+            ("partition", Silent),
+            ("readOnly", Silent),
+        ]),
+    ),
+    (
+        "azureDisk",
+        Fields(&[
+            ("diskURI", Honoured),
+            ("diskName", Silent),
+            ("cachingMode", Silent),
+            ("fsType", Silent),
+            ("kind", Silent),
+            ("readOnly", Silent),
+        ]),
+    ),
+    (
+        "cinder",
+        Fields(&[
+            ("volumeID", Honoured),
+            ("fsType", Silent),
+            ("readOnly", Silent),
+            ("secretRef", Silent),
+        ]),
+    ),
+    (
+        "gcePersistentDisk",
+        Fields(&[
+            ("pdName", Honoured),
+            ("readOnly", Honoured),
+            ("fsType", Silent),
+            ("partition", Silent),
+        ]),
+    ),
     (
         "iscsi",
         Fields(&[
@@ -128,8 +163,8 @@ pub(super) const VOLUMES: Rule = Fields(&[
     ("quobyte", Silent),
     ("scaleIO", Silent),
     ("storageos", Silent),
-    ("portworxVolume", Refused(MIGRATED)),
-    ("vsphereVolume", Refused(MIGRATED)),
+    ("portworxVolume", Fields(&[("volumeID", Honoured), ("fsType", Silent), ("readOnly", Silent)])),
+    ("vsphereVolume", Holds(UNCOUNTED)),
     ("photonPersistentDisk", Silent),
 ]);
 
@@ -158,10 +193,7 @@ static CLASS_ANNOTATIONS: Keys = Keys {
 
 static LIMIT_ANNOTATIONS: Keys = Keys {
     name: "attach limit annotations",
-    known: &[&[(
-        "storage.alpha.kubernetes.io/migrated-plugins",
-        Holds("volumes of those plug-ins are refused where they are stated"),
-    )]],
+    known: &[&[("storage.alpha.kubernetes.io/migrated-plugins", Honoured)]],
     prefixes: &[],
     other: Silent,
 };

@@ -1,5 +1,6 @@
 //! The filter for attach limits.
 
+use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -10,15 +11,16 @@ use crate::ObjectName;
 use crate::framework::{
     Context, Declaration, FilterPlugin, FilterPreparation, PreparedFilter, Verdict,
 };
-use crate::model::PodShape;
-use crate::state::{Cluster, NodeView, Storage};
+use crate::model::{AttachLimits, PodShape, PodVolume};
+use crate::state::{Cluster, NodeView, PodView, Storage};
 
 /// Lets a pod on nodes that can attach its volumes. No driver may have more than its limit there,
 /// counted with the volumes of running pods and with those that are attached or about to be.
 ///
 /// A volume that a pod of the node uses already is attached, and costs nothing more. One that is
-/// attached and used by no pod there counts twice, as in kube-scheduler. A claim that is not bound
-/// counts for the provisioner of its class.
+/// attached and used by no pod there counts twice, as in kube-scheduler. A transaction that evicts
+/// the last pod which uses it detaches it. A claim that is not bound counts for the provisioner of
+/// its class. A volume that the pod names itself counts for a driver where its plug-in has migrated.
 ///
 /// O(volumes of the node's pods) a node.
 ///
@@ -31,7 +33,10 @@ type Handle = (String, String);
 
 /// The volumes that the pod has attached, and those that are attached by node.
 struct Attached {
+    /// Volumes of claims.
     own: BTreeSet<Handle>,
+    /// Whether there are volumes that count where their plug-ins have migrated.
+    may_migrate: bool,
     by_node: BTreeMap<String, Vec<Handle>>,
 }
 
@@ -52,10 +57,23 @@ fn handles<'a>(storage: &'a Storage, pod: &'a PodShape) -> impl Iterator<Item = 
     claims.filter_map(|claim| handle(storage, &pod.namespace, claim))
 }
 
+/// The volumes of a pod's plug-ins that drivers serve on a node with these limits.
+fn migrated<'a>(
+    limits: &'a AttachLimits,
+    pod: &'a PodShape,
+) -> impl Iterator<Item = Handle> + use<'a> {
+    let own = pod.volumes.iter().filter_map(|volume| volume.migrated(limits));
+    own.map(|volume| (volume.driver.clone(), volume.handle.clone()))
+}
+
+fn may_migrate(pod: &PodShape) -> bool {
+    pod.volumes.iter().any(|volume| matches!(volume, PodVolume::Migrated { .. }))
+}
+
 fn attached_by_node(cluster: &Cluster) -> BTreeMap<String, Vec<Handle>> {
     let storage = cluster.storage();
     let mut by_node: BTreeMap<String, Vec<Handle>> = BTreeMap::new();
-    for attachment in storage.attachments() {
+    for attachment in storage.attachments().filter(|attached| !storage.is_leaving(attached)) {
         let volume = storage.volume(&attachment.volume);
         if let Some(driver) = volume.and_then(|volume| volume.driver.as_ref()) {
             let handle = (attachment.driver.clone(), driver.handle.clone());
@@ -71,7 +89,7 @@ impl FilterPlugin for NodeVolumeLimits {
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {
-        of_claims(pod)
+        if may_migrate(pod) { Declaration::cluster() } else { of_claims(pod) }
     }
 
     fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
@@ -80,10 +98,12 @@ impl FilterPlugin for NodeVolumeLimits {
             return FilterPreparation::Skip;
         }
         let own: BTreeSet<Handle> = handles(cluster.storage(), pod).collect();
-        if own.is_empty() {
+        let may_migrate = may_migrate(pod);
+        if own.is_empty() && !may_migrate {
             return FilterPreparation::Skip;
         }
-        FilterPreparation::ready(Attached { own, by_node: attached_by_node(cluster) })
+        let by_node = attached_by_node(cluster);
+        FilterPreparation::ready(Attached { own, may_migrate, by_node })
     }
 }
 
@@ -92,11 +112,16 @@ impl PreparedFilter for Attached {
         let storage = cx.cluster().storage();
         let Some(limits) = storage.limits(node.name()) else { return Verdict::Pass };
         let limited = limits.drivers.iter().filter_map(|(driver, limit)| Some((driver, (*limit)?)));
-        let mut limited =
-            limited.filter(|(driver, _)| self.own.iter().any(|own| own.0 == **driver));
+        let mut own = Cow::Borrowed(&self.own);
+        if self.may_migrate {
+            own.to_mut().extend(migrated(limits, cx.pod()));
+        }
+        let mut limited = limited.filter(|(driver, _)| own.iter().any(|own| own.0 == **driver));
         let Some(first) = limited.next() else { return Verdict::Pass };
-        let used: BTreeSet<Handle> =
-            node.pods().flat_map(|pod| handles(storage, pod.shape())).collect();
+        let there = node.pods().map(PodView::shape);
+        let used: BTreeSet<Handle> = there
+            .flat_map(|shape| handles(storage, shape).chain(migrated(limits, shape)))
+            .collect();
         let attached: BTreeSet<&Handle> = self
             .by_node
             .get(node.name())
@@ -106,7 +131,7 @@ impl PreparedFilter for Attached {
             .collect();
         let fits = |(driver, limit): (&String, i64)| {
             let of = |handle: &&Handle| handle.0 == *driver;
-            let new = self.own.iter().filter(|own| of(own) && !used.contains(*own)).count();
+            let new = own.iter().filter(|own| of(own) && !used.contains(*own)).count();
             let there = used.iter().filter(of).count()
                 + attached.iter().filter(|handle| handle.0 == *driver).count();
             new == 0 || there.saturating_add(new) as i64 <= limit
@@ -120,7 +145,7 @@ mod tests {
     use super::super::super::testing::{cluster, passing};
     use super::*;
     use crate::model::{
-        AttachLimits, Node, Pod, StorageClass, Volume, VolumeAttachment, VolumeClaim,
+        DriverVolume, Node, Pod, StorageClass, Volume, VolumeAttachment, VolumeClaim,
     };
 
     #[test]
@@ -152,5 +177,37 @@ mod tests {
         assert_eq!(on(&["c0", "new"], &cluster), "ac");
         // What is attached and used by nobody counts twice.
         assert_eq!(on(&["c1", "c2"], &cluster), "c");
+    }
+
+    #[test]
+    fn volumes_of_plug_ins_count_where_these_have_migrated() {
+        let mut cluster = cluster([Node::new("a"), Node::new("b"), Node::new("c")]);
+        let limits = |node: &str| AttachLimits::new(node).limit("csi", 1);
+        cluster.set_storage(limits("a").migrated("disks")).unwrap();
+        cluster.set_storage(limits("b").migrated("others")).unwrap();
+        let pod = |handles: &[&str]| {
+            let of = |handle: &&str| PodVolume::Migrated {
+                plugin: "disks".into(),
+                volume: DriverVolume { driver: "csi".into(), handle: (*handle).into() },
+            };
+            handles.iter().fold(Pod::new(), |pod, handle| pod.volume(of(handle)))
+        };
+        let on = |handles: &[&str], cluster: &Cluster| {
+            passing(NodeVolumeLimits, cluster, &pod(handles)).concat()
+        };
+        assert_eq!(on(&["v", "w"], &cluster), "bc");
+        for node in ["a", "b"] {
+            cluster.add_pod(pod(&["v"]).name(node).on(node)).unwrap();
+        }
+        // It is attached already.
+        assert_eq!(on(&["v"], &cluster), "abc");
+        assert_eq!(on(&["w"], &cluster), "bc");
+        // Volumes of claims share the limit with them.
+        cluster.set_storage(Volume::new("x", 1).driver("csi", "x")).unwrap();
+        cluster.set_storage(VolumeClaim::new("default", "x").bound_to("x")).unwrap();
+        assert_eq!(
+            passing(NodeVolumeLimits, &cluster, &Pod::new().volume_claim("x")).concat(),
+            "bc"
+        );
     }
 }

@@ -49,6 +49,8 @@ pub(in crate::state) struct Planned {
     holders: BTreeMap<String, ObjectName>,
     /// Amounts taken from pools.
     taken: BTreeMap<ObjectName, i64>,
+    /// Pods that were evicted, by the node and the volume that they used there.
+    leaving: BTreeMap<(String, String), u32>,
     /// Whether claims hand volumes over to those that are placed later.
     pub(in crate::state) rearranges: bool,
 }
@@ -71,6 +73,24 @@ impl Planned {
     /// The claim that holds a volume.
     pub(in crate::state) fn holder(&self, volume: &str) -> Option<&ObjectName> {
         self.holders.get(volume)
+    }
+
+    /// Counts a pod that was evicted from a node where it used a volume, or takes it back.
+    pub(in crate::state) fn leave(&mut self, node: &str, volume: &str, is_back: bool) {
+        let key = (String::from(node), String::from(volume));
+        if !is_back {
+            *self.leaving.entry(key).or_default() += 1;
+        } else if let Some(pods) = self.leaving.get_mut(&key) {
+            *pods -= 1;
+            if *pods == 0 {
+                self.leaving.remove(&key);
+            }
+        }
+    }
+
+    pub(in crate::state) fn leaves(&self, node: &str, volume: &str) -> bool {
+        !self.leaving.is_empty()
+            && self.leaving.contains_key(&(String::from(node), String::from(volume)))
     }
 
     /// Adds what a claim gets.

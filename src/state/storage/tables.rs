@@ -137,6 +137,12 @@ impl Storage {
         self.capacities.iter()
     }
 
+    /// Whether a volume is detached once a pod is gone that the transaction has evicted from where it
+    /// is attached.
+    pub fn is_leaving(&self, attached: &VolumeAttachment) -> bool {
+        self.planned.leaves(&attached.node, &attached.volume)
+    }
+
     /// All attachments, in order of name.
     pub fn attachments(&self) -> impl Iterator<Item = &VolumeAttachment> {
         self.attachments.iter()

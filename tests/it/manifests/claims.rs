@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx::claims::Cel;
 use phalanx::kubernetes::Manifests;
-use phalanx::model::ClaimSource;
+use phalanx::model::{ClaimSource, PodVolume};
 use phalanx::plugins::DynamicResources;
 use phalanx::state::{ClaimObject, StorageObject};
 use phalanx::{Cluster, Framework, Outcome, explain, place_gang, reference};
@@ -393,4 +393,64 @@ spec:
     assert!(gates[0].contains("persistentvolume disk: /spec/awsElasticBlockStore"), "{gates:?}");
     let local = text.replace("awsElasticBlockStore: {volumeID: v}", "local: {path: /data}");
     assert!(placed(&written(&local).unwrap()).is_ok());
+}
+
+/// Volumes that pods name themselves count where their plug-in has migrated.
+#[test]
+fn volumes_of_plug_ins_count_for_the_drivers_that_stand_in_for_them() {
+    let node = |name: &str, plugins: &str| {
+        format!(
+            "---
+apiVersion: v1
+kind: Node
+metadata: {{name: {name}}}
+status: {{allocatable: {{cpu: 8, pods: 9}}}}
+---
+apiVersion: storage.k8s.io/v1
+kind: CSINode
+metadata:
+  name: {name}
+  annotations: {{storage.alpha.kubernetes.io/migrated-plugins: '{plugins}'}}
+spec:
+  drivers:
+  - {{name: pd.csi.storage.gke.io, nodeID: {name}, allocatable: {{count: 1}}}}
+  - {{name: ebs.csi.aws.com, nodeID: {name}, allocatable: {{count: 0}}}}
+"
+        )
+    };
+    let pod = |volumes: &str| {
+        format!(
+            "---
+apiVersion: v1
+kind: Pod
+metadata: {{name: p}}
+spec:
+  containers: [{{name: c}}]
+  volumes: [{volumes}]
+"
+        )
+    };
+    let disk = |name: &str| format!("{{name: {name}, gcePersistentDisk: {{pdName: {name}}}}}");
+    let block = "{name: b, awsElasticBlockStore: {volumeID: 'aws://zone/vol-1'}}";
+    let both = format!("{}, {}", disk("one"), disk("two"));
+    let migrated = "kubernetes.io/gce-pd,kubernetes.io/aws-ebs";
+    for (plugins, volumes, fits) in [
+        (migrated, disk("one"), true),
+        (migrated, both.clone(), false),
+        ("kubernetes.io/aws-ebs", both, true),
+        (migrated, block.to_string(), false),
+        ("", block.to_string(), true),
+        (migrated, "{name: v, vsphereVolume: {volumePath: v}}".to_string(), true),
+    ] {
+        let manifests = written(&format!("{}{}", node("n0", plugins), pod(&volumes))).unwrap();
+        assert!(manifests.groups[0].pods[0].scheduling_gates.is_empty(), "{volumes}");
+        assert_eq!(placed(&manifests).is_ok(), fits, "{plugins} {volumes}");
+    }
+    let manifests = written(&format!("{}{}", node("n0", migrated), pod(block))).unwrap();
+    let volumes = &manifests.groups[0].pods[0].shape().volumes;
+    let handle = volumes.iter().find_map(|volume| match volume {
+        PodVolume::Migrated { volume, .. } => Some(&*volume.handle),
+        _ => None,
+    });
+    assert_eq!(handle, Some("vol-1"));
 }

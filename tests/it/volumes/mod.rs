@@ -2,6 +2,7 @@
 
 mod commits;
 mod search;
+mod victims;
 mod watches;
 
 use phalanx::model::{
