@@ -1,6 +1,9 @@
-//! The search for devices: depth first over claims, requests, alternatives and devices.
+//! The search for devices: depth first over claims, requests, alternatives and devices, with its
+//! decisions on a list.
 
-use alloc::borrow::Cow;
+mod decided;
+mod found;
+
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -9,27 +12,22 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
+pub(crate) use self::decided::Paused;
+use self::decided::{Decided, Go};
+use self::found::{Given, allocation};
 use super::alike::Alike;
 use super::capacity::consumption;
 use super::constraints::{Constraint, Rule};
 use super::counters::Counters;
-use super::pools::{Pool, only, pools, reach};
+use super::pools::{Pool, pools, reach};
 use super::selector::DeviceFacts;
-use super::wanted::{ClaimFault, MAX_RESULTS, Steps, Wanted, choices, demand_of};
+use super::wanted::{ClaimFault, MAX_RESULTS, Place, Steps, Wanted, choices, demand_of};
 use crate::base::Quantity;
 use crate::model::{
-    AllocatedDevice, Allocation, AttributeRule, ClaimRequest, DeviceAmount, DeviceCapacity,
-    DeviceDemand, NodeReach, NodeSelector, NodeSelectorTerm, ResourceSlice, SliceDevice,
+    Allocation, AttributeRule, ClaimRequest, DeviceAmount, DeviceCapacity, DeviceDemand, NodeReach,
+    ResourceSlice, SliceDevice,
 };
 use crate::state::{ClaimBook, DeviceUsage, MoreUsage, NodeView};
-
-/// One alternative of a request.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) claim: usize,
-    pub(super) request: usize,
-    pub(super) choice: usize,
-}
 
 /// A device that the node reaches.
 pub(super) struct Candidate<'a> {
@@ -68,13 +66,14 @@ pub(super) struct Asked {
 }
 
 /// A device that was taken.
+#[derive(Clone, Copy)]
 struct Taken {
     place: Place,
     device: u32,
 }
 
 /// The devices that a search has found, for whoever accepts them.
-pub(super) type Accept<'f> = dyn FnMut(&[Allocation]) -> bool + 'f;
+pub(super) type Accept<'f> = dyn FnMut(Vec<Allocation>) -> bool + 'f;
 
 /// A search on one node.
 pub(super) struct Search<'a> {
@@ -94,6 +93,8 @@ pub(super) struct Search<'a> {
     least: Vec<Vec<usize>>,
     /// The devices in the order in which they are tried, if that is not their own.
     order: Vec<u32>,
+    decided: Vec<Decided>,
+    has_begun: bool,
 }
 
 pub(super) type Found = Result<bool, ClaimFault>;
@@ -142,6 +143,8 @@ impl<'a> Search<'a> {
             steps: steps.0,
             least: Vec::new(),
             order: Vec::new(),
+            decided: Vec::new(),
+            has_begun: false,
         };
         search.prepare()?;
         Ok(search)
@@ -394,65 +397,99 @@ impl<'a> Search<'a> {
 
     /// Searches until a solution is accepted.
     pub(super) fn run(&mut self, accept: &mut Accept<'_>) -> Found {
-        self.claim(0, accept)
-    }
-
-    fn claim(&mut self, claim: usize, accept: &mut Accept<'_>) -> Found {
-        if claim == self.wanted.len() {
-            let found = self.allocations();
-            return Ok(accept(&found));
-        }
-        self.next_request(claim, 0, accept)
-    }
-
-    fn next_request(&mut self, claim: usize, request: usize, accept: &mut Accept<'_>) -> Found {
-        let Some(asks) = self.wanted[claim].spec.requests.get(request) else {
-            return self.claim(claim + 1, accept);
-        };
-        for choice in 0..choices(asks) {
-            if self.next_device(Place { claim, request, choice }, (0, 0), accept)? {
+        while self.next_solution()? {
+            if accept(self.allocations()) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Finds the next device of a request that has so many, from one on.
+    /// Finds the next solution; false if there are no more. Its devices are taken until then.
+    ///
+    /// Its decisions are on a list of its own, so that no claim is too deep for the stack.
+    pub(super) fn next_solution(&mut self) -> Found {
+        let mut go = if core::mem::replace(&mut self.has_begun, true) {
+            Go::Back
+        } else {
+            Go::Request { claim: 0, request: 0 }
+        };
+        loop {
+            go = match go {
+                Go::Request { claim, .. } if claim == self.wanted.len() => return Ok(true),
+                Go::Request { claim, request } => {
+                    if self.wanted[claim].spec.requests.len() == request {
+                        Go::Request { claim: claim + 1, request: 0 }
+                    } else {
+                        self.next_choice(Place { claim, request, choice: 0 })
+                    }
+                }
+                Go::Device { place, have, from, failed } => {
+                    self.next_device(place, (have, from), failed)?
+                }
+                Go::Back => match self.decided.pop() {
+                    None => return Ok(false),
+                    Some(Decided::Choice(place)) => {
+                        self.next_choice(Place { choice: place.choice + 1, ..place })
+                    }
+                    Some(Decided::Device { place, have, at, class, mut failed, .. }) => {
+                        self.give_back(place.claim);
+                        if let Some(at) = at {
+                            failed.extend(class);
+                            Go::Device { place, have, from: at + 1, failed }
+                        } else {
+                            Go::Back
+                        }
+                    }
+                },
+            };
+        }
+    }
+
+    /// Begins with an alternative of a request, if there is one of its number.
+    fn next_choice(&mut self, place: Place) -> Go {
+        if place.choice == choices(self.request(place)) {
+            return Go::Back;
+        }
+        self.decided.push(Decided::Choice(place));
+        Go::Device { place, have: 0, from: 0, failed: SmallVec::new() }
+    }
+
+    /// Finds the next device of a request that has so many, from one on. Devices like those that
+    /// `failed` are left out.
     fn next_device(
         &mut self,
         place: Place,
         (have, from): (usize, u32),
-        accept: &mut Accept<'_>,
-    ) -> Found {
+        failed: SmallVec<[u32; 8]>,
+    ) -> Result<Go, ClaimFault> {
         let Place { claim, request, .. } = place;
         let asked = self.asked(place);
         let (count, listed) = (asked.count, asked.all.is_some());
         if listed && count == 0 {
-            return Ok(false);
+            return Ok(Go::Back);
         }
         if have >= count {
-            return self.next_request(claim, request + 1, accept);
+            return Ok(Go::Request { claim, request: request + 1 });
         }
         // More than a claim may have, with what the requests after this one need at least.
         let after = self.least[claim].get(request + 1).copied().unwrap_or(0);
         let all = self.taken[claim].len().saturating_add(count - have).saturating_add(after);
         if all > MAX_RESULTS {
-            return Ok(false);
+            return Ok(Go::Back);
         }
+        let next = |from| Go::Device { place, have: have + 1, from, failed: SmallVec::new() };
         if listed {
             let device = self.asked(place).all.as_ref().and_then(|all| all.get(have)).copied();
-            let Some(device) = device else { return Ok(false) };
+            let Some(device) = device else { return Ok(Go::Back) };
             self.step(claim)?;
             if !self.take(place, device, true)? {
-                return Ok(false);
+                return Ok(Go::Back);
             }
-            if self.next_device(place, (have + 1, 0), accept)? {
-                return Ok(true);
-            }
-            self.give_back(claim);
-            return Ok(false);
+            let decided = Decided::Device { place, have, device, at: None, class: None, failed };
+            self.decided.push(decided);
+            return Ok(next(0));
         }
-        let mut failed: SmallVec<[u32; 8]> = SmallVec::new();
         for at in from..self.devices.len() as u32 {
             let device = self.order.get(at as usize).copied().unwrap_or(at);
             let class = self.class_of(device);
@@ -466,13 +503,27 @@ impl<'a> Search<'a> {
             if !self.matches(place, device)? || !self.take(place, device, false)? {
                 continue;
             }
-            if self.next_device(place, (have + 1, at + 1), accept)? {
-                return Ok(true);
-            }
-            self.give_back(claim);
-            failed.extend(class);
+            self.decided.push(Decided::Device { place, have, device, at: Some(at), class, failed });
+            return Ok(next(at + 1));
         }
-        Ok(false)
+        Ok(Go::Back)
+    }
+
+    /// The decisions that have led to the last solution, and the steps that are left.
+    pub(super) fn pause(self) -> Paused {
+        Paused { decided: self.decided, steps: self.steps, has_begun: self.has_begun }
+    }
+
+    /// Goes on where a search for the same on the same node was paused.
+    pub(super) fn resume(&mut self, paused: Paused) -> Result<(), ClaimFault> {
+        let Paused { decided, steps, has_begun } = paused;
+        for own in &decided {
+            if let Decided::Device { place, device, .. } = own {
+                self.take(*place, *device, false)?;
+            }
+        }
+        (self.decided, self.steps, self.has_begun) = (decided, steps, has_begun);
+        Ok(())
     }
 
     /// Tries devices that others want less first, and of those that can stand for each other one.
@@ -507,65 +558,20 @@ impl<'a> Search<'a> {
     }
 
     /// The devices taken, claim by claim.
-    fn allocations(&self) -> Vec<Allocation> {
+    pub(super) fn allocations(&self) -> Vec<Allocation> {
         self.taken.iter().map(|taken| self.allocation(taken)).collect()
     }
 
     fn allocation(&self, taken: &[Taken]) -> Allocation {
-        let devices = taken.iter().map(|taken| {
-            let Candidate { slice, device, .. } = &self.devices[taken.device as usize];
-            let request = self.request(taken.place);
-            let (choice, demand) = demand_of(request, taken.place.choice);
-            let request: Cow<'_, str> = match choice {
-                None => Cow::Borrowed(&*request.name),
-                Some(choice) => Cow::Owned(format!("{}/{choice}", request.name)),
-            };
-            let place = taken.place;
+        let given = taken.iter().map(|&Taken { place, device }| {
+            let Candidate { slice, device: spec, .. } = &self.devices[device as usize];
             let asked = &self.asked[place.claim][place.request][place.choice];
-            let takes = match &asked.takes[taken.device as usize] {
-                Share::Of(takes) => takes.clone(),
-                _ => BTreeMap::new(),
+            let takes = match &asked.takes[device as usize] {
+                Share::Of(takes) => Some(takes),
+                _ => None,
             };
-            AllocatedDevice {
-                request: request.into_owned(),
-                driver: slice.driver.clone(),
-                pool: slice.pool.clone(),
-                device: device.name.clone(),
-                admin: demand.admin,
-                share: device.shareable.then_some(takes),
-            }
+            Given { slice, device: spec, request: self.request(place), choice: place.choice, takes }
         });
-        let (devices, nodes) = (devices.collect(), self.nodes(taken));
-        let mut allocation = Allocation::default();
-        (allocation.devices, allocation.nodes) = (devices, nodes);
-        allocation
-    }
-
-    /// The nodes that reach all devices taken.
-    fn nodes(&self, taken: &[Taken]) -> Option<NodeSelector> {
-        let mut all: Option<NodeSelectorTerm> = None;
-        for taken in taken {
-            let Candidate { slice, device, .. } = &self.devices[taken.device as usize];
-            let per_device = slice.nodes == NodeReach::PerDevice;
-            let nodes = if per_device { &device.nodes } else { &slice.nodes };
-            if matches!(nodes, NodeReach::Node(_)) || device.binds_to_node {
-                return Some(only(self.node.name()));
-            }
-            let NodeReach::Selector(selector) = nodes else { continue };
-            for term in &selector.terms {
-                let all = all.get_or_insert_default();
-                for rule in &term.match_expressions {
-                    if !all.match_expressions.contains(rule) {
-                        all.match_expressions.push(rule.clone());
-                    }
-                }
-                for rule in &term.match_fields {
-                    if !all.match_fields.contains(rule) {
-                        all.match_fields.push(rule.clone());
-                    }
-                }
-            }
-        }
-        all.map(|term| NodeSelector::any_of([term]))
+        allocation(self.node.name(), &given.collect::<Vec<_>>())
     }
 }

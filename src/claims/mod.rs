@@ -22,13 +22,15 @@ mod selector;
 mod supply;
 mod wanted;
 
-pub(crate) use alike::Alike;
+pub(crate) use alike::{Alike, scarcity};
+pub(crate) use allocator::Paused;
 #[cfg(feature = "cel")]
 pub use cel::Cel;
 pub(crate) use held::lost;
+pub(crate) use pools::{can_use, only_node};
 #[cfg(feature = "kubernetes")]
 pub(crate) use prepared::EXTENDED;
-pub(crate) use prepared::How;
+pub(crate) use prepared::{CONSUMERS, How, rank};
 pub use prepared::{ClaimRefusal, ClaimVerdict, PreparedClaims};
 pub use selector::{DeviceFacts, NoSelectors, SelectorEvaluator, SelectorFault, SelectorProgram};
 pub(crate) use supply::Supply;

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::model::{
-    NodeReach, NodeSelector, NodeSelectorTerm, Operator, Requirement, ResourceSlice,
+    Allocation, NodeReach, NodeSelector, NodeSelectorTerm, Operator, Requirement, ResourceSlice,
 };
 use crate::state::{ClaimBook, NodeView, PoolKey, pool_key};
 
@@ -72,8 +72,13 @@ pub(super) fn pools<'a>(book: &'a ClaimBook, node: NodeView<'_>) -> Vec<Pool<'a>
 
 fn is_invalid(slices: &[&ResourceSlice]) -> bool {
     let (mut devices, mut sets) = (BTreeSet::new(), BTreeMap::new());
+    // Most pools are one slice of devices in order of name.
+    let in_order = match slices {
+        [only] => only.devices.is_sorted_by(|a, b| a.name < b.name),
+        _ => false,
+    };
     let twice = slices.iter().any(|slice| {
-        slice.devices.iter().any(|device| !devices.insert(&*device.name))
+        !in_order && slice.devices.iter().any(|device| !devices.insert(&*device.name))
             || slice.counters.iter().any(|set| sets.insert(&*set.name, set).is_some())
     });
     twice
@@ -120,6 +125,21 @@ pub(super) fn selects(selector: &NodeSelector, node: NodeView<'_>) -> bool {
             && term.match_expressions.iter().all(label)
             && term.match_fields.iter().all(field)
     })
+}
+
+/// Whether devices can be used from a node.
+pub(crate) fn can_use(allocation: &Allocation, node: NodeView<'_>) -> bool {
+    allocation.nodes.as_ref().is_none_or(|nodes| selects(nodes, node))
+}
+
+/// The name of the only node that a selector matches, if it names one.
+pub(crate) fn only_node(selector: &NodeSelector) -> Option<&str> {
+    let [term] = &selector.terms[..] else { return None };
+    let ([], [rule]) = (&term.match_expressions[..], &term.match_fields[..]) else { return None };
+    match (&rule.operator, &rule.values[..]) {
+        (Operator::In, [name]) if rule.key == "metadata.name" => Some(name),
+        _ => None,
+    }
 }
 
 /// The node of this name alone.

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::alike::Alike;
-use super::allocator::Search;
+use super::allocator::{Paused, Search};
 use super::extended::{Extended, Unserved, ready};
 use super::pools::selects;
 use super::selector::SelectorEvaluator;
@@ -18,7 +18,7 @@ use crate::model::{
 use crate::state::{ClaimBook, Cluster, MoreUsage, NodeView};
 
 /// The most consumers of a claim. kube-scheduler 1.36 does not look; the API server refuses more.
-const CONSUMERS: u32 = 256;
+pub(crate) const CONSUMERS: u32 = 256;
 
 /// The claim that is made for resources which nodes lack, by its name in a pod.
 pub(crate) const EXTENDED: &str = "<extended-resources>";
@@ -53,15 +53,13 @@ pub enum ClaimVerdict {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How<'a> {
     pub(crate) steps: Steps,
-    /// Devices that can stand for each other, if others are tried first.
-    pub(crate) alike: Option<&'a Alike>,
     /// Devices that are in use beside those that the cluster knows of.
     pub(crate) more: Option<&'a MoreUsage>,
 }
 
 impl Default for How<'_> {
     fn default() -> Self {
-        How { steps: Steps::USUAL, alike: None, more: None }
+        How { steps: Steps::USUAL, more: None }
     }
 }
 
@@ -220,7 +218,7 @@ impl PreparedClaims {
         &self,
         cluster: &Cluster,
         node: NodeView<'_>,
-        How { steps, alike, more }: How<'_>,
+        How { steps, more }: How<'_>,
         accept: &mut dyn FnMut(Vec<ClaimAllocation>) -> bool,
     ) -> Result<(bool, Steps), String> {
         let Some((names, wanted)) = self.wanted_on(cluster, node) else {
@@ -231,17 +229,47 @@ impl PreparedClaims {
         }
         let search = Search::new(cluster.claims(), node, wanted, steps, more);
         let mut search = search.map_err(|fault| fault.to_string())?;
-        if let Some(alike) = alike {
-            search.sort(alike);
-        }
         let accepted = search.run(&mut |found| {
             let allocations = names.iter().zip(found).map(|(name, allocation)| ClaimAllocation {
                 claim: (*name).to_string(),
-                allocation: Arc::new(allocation.clone()),
+                allocation: Arc::new(allocation),
             });
             accept(allocations.collect())
         });
         Ok((accepted.map_err(|fault| fault.to_string())?, search.steps()))
+    }
+
+    /// The next choice of devices on a node, of a search that was paused; `None` if there are no more.
+    /// The node and all that is in use of its devices must be as they were.
+    pub(crate) fn next(
+        &self,
+        cluster: &Cluster,
+        node: NodeView<'_>,
+        alike: &Alike,
+        paused: &mut Option<Paused>,
+    ) -> Result<Option<Vec<ClaimAllocation>>, String> {
+        let (Some(last), Some((names, wanted))) = (paused.take(), self.wanted_on(cluster, node))
+        else {
+            return Ok(None);
+        };
+        if wanted.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let search = Search::new(cluster.claims(), node, wanted, last.steps(), None);
+        let mut search = search.map_err(|fault| fault.to_string())?;
+        search.sort(alike);
+        search.resume(last).map_err(|fault| fault.to_string())?;
+        if !search.next_solution().map_err(|fault| fault.to_string())? {
+            return Ok(None);
+        }
+        let found = search.allocations().into_iter().map(Arc::new);
+        let offer = names
+            .iter()
+            .zip(found)
+            .map(|(name, allocation)| ClaimAllocation { claim: (*name).to_string(), allocation });
+        let offer = offer.collect();
+        *paused = Some(search.pause());
+        Ok(Some(offer))
     }
 
     /// Devices that can stand for each other, for some claims.
@@ -290,7 +318,8 @@ fn is_ranked(request: &crate::model::ClaimRequest) -> bool {
     matches!(request.choice, RequestChoice::FirstAvailable(_))
 }
 
-fn rank(spec: &ClaimSpec, allocation: &Allocation) -> i64 {
+/// The score of an allocation by the alternatives that it uses; see [`PreparedClaims::rank`].
+pub(crate) fn rank(spec: &ClaimSpec, allocation: &Allocation) -> i64 {
     let ranks = spec.requests.iter().map(|request| {
         let RequestChoice::FirstAvailable(alternatives) = &request.choice else { return 0 };
         let used = allocation.devices.iter().find_map(|device| {

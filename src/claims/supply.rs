@@ -4,10 +4,10 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::allocator::{Candidate, Found, Place, Search};
+use super::allocator::{Candidate, Found, Search};
 use super::constraints::Rule;
 use super::prepared::{How, PreparedClaims};
-use super::wanted::{ClaimFault, choices, demand_of};
+use super::wanted::{ClaimFault, Place, choices, demand_of};
 use crate::model::{Attribute, SliceDevice};
 use crate::state::{Cluster, NodeView};
 

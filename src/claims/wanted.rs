@@ -20,6 +20,14 @@ impl Steps {
     pub(crate) const USUAL: Steps = Steps(1 << 22);
 }
 
+/// One alternative of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) claim: usize,
+    pub(super) request: usize,
+    pub(super) choice: usize,
+}
+
 /// A claim whose expressions are ready.
 pub(super) struct Wanted {
     pub(super) spec: Arc<ClaimSpec>,

@@ -93,6 +93,25 @@ pub enum Lack {
         /// At most so many fit.
         fits: u32,
     },
+    /// Not enough devices for claims: requests that only the devices of one of them can serve need
+    /// more than there are. Devices are counted in groups of `each` on one node: a request for 8
+    /// needs two groups of 4.
+    Devices {
+        /// A pod of the group, by name.
+        pod: String,
+        /// Its claim, by the name in the pod.
+        claim: String,
+        /// The request whose devices are counted.
+        request: String,
+        /// The attribute that the devices of a group share, and those of the requests counted.
+        same: Option<String>,
+        /// The size of a group.
+        each: u64,
+        /// How many groups are needed.
+        need: u64,
+        /// How many there are, whoever gets them.
+        fits: u64,
+    },
     /// Too many of the groups inside can go nowhere in it.
     Groups {
         /// How much must be placed: groups, or members in slices.
@@ -195,6 +214,17 @@ impl fmt::Display for Lack {
                     f,
                     "{need} pods that take {each} or more of {resource} are needed, {fits} fit"
                 )
+            }
+            Lack::Devices { pod, claim, request, same, each, need, fits } => {
+                write!(f, "{need}")?;
+                match each {
+                    1 => f.write_str(" devices")?,
+                    each => write!(f, " groups of {each} devices")?,
+                }
+                if let Some(same) = same {
+                    write!(f, " of one {same}")?;
+                }
+                write!(f, " like request {request} of claim {pod}/{claim} are needed, {fits} fit")
             }
             Lack::Members { need, fits } => write!(f, "{need} members are needed, {fits} fit"),
             Lack::Groups { need, fits, blocked } => {

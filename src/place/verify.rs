@@ -3,11 +3,14 @@
 //! The planner and the check share the definition of a request: the keys that confine a group, the
 //! nodes of a domain, the pods that run. All else is counted again from the cluster, plainly.
 
+mod devices;
+
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use self::devices::{Counted, Devices};
 use super::certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal};
 use super::error::PlaceError;
 use super::request::Request;
@@ -57,6 +60,9 @@ impl Certificate {
         Err(Flaw::Claim { group: named.name.clone(), domain: String::from("any domain") })
     }
 }
+
+/// The filter for claims: without it they hold nobody back.
+const CLAIMS: &str = "DynamicResources";
 
 /// Equal pods: their group, one of them, how many.
 type Kind<'a> = (&'a PodGroup, &'a Pod, u32);
@@ -136,6 +142,16 @@ impl Check<'_> {
                 let there: i64 = rows.iter().map(|&row| self.shares(row, &large)).sum();
                 let right = (large.len() as u32).checked_sub(spare) == Some(*need);
                 (right && there == i64::from(*fits), (*need).into(), (*fits).into())
+            }
+            Lack::Devices { pod, claim, request, same, each, need, fits } => {
+                let judged = self.framework.filters().iter().any(|own| own.name() == CLAIMS);
+                let required = ask.required();
+                let pods = required.iter().map(|(_, pod)| *pod);
+                let devices = Devices::new(self.cluster, self.framework, pods, rows);
+                let same = same.as_deref();
+                let counted = devices.count(Counted { pod, claim, request, same, each: *each });
+                let right = judged && counted == Some((*need, *fits)) && fits < need;
+                return Ok(right.then_some(Proof::Counted));
             }
             Lack::Groups { need, fits, blocked } => {
                 let (mut left, mut seen) = (ask.all(), Vec::new());

@@ -1,7 +1,6 @@
 //! Values of expressions.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -85,9 +84,8 @@ impl Kind {
 }
 
 impl Value {
-    pub(super) fn text(text: impl Into<String>) -> Value {
-        let text: String = text.into();
-        Value::Text(text.into())
+    pub(super) fn text(text: impl AsRef<str>) -> Value {
+        Value::Text(text.as_ref().into())
     }
 
     pub(super) fn list(values: Vec<Value>) -> Value {

@@ -73,6 +73,13 @@ impl Guests {
         self.rows.entry(row.as_u32()).or_default().push((kind, devices));
     }
 
+    /// Takes back the last member on a row.
+    pub(crate) fn remove_last(&mut self, row: Row) {
+        if let Some(guests) = self.rows.get_mut(&row.as_u32()) {
+            guests.pop();
+        }
+    }
+
     fn on(&self, row: Row) -> &[(u32, Devices)] {
         self.rows.get(&row.as_u32()).map_or(&[], Vec::as_slice)
     }

@@ -171,6 +171,19 @@ impl Scratch {
         }
     }
 
+    /// The position of a row of a domain.
+    pub(crate) fn position(&self, row: Row) -> Option<usize> {
+        (self.positions[row] as usize).checked_sub(1)
+    }
+
+    /// Closes a row in the ranking of a shape in a domain, until it is judged again. Only without
+    /// normalised scores.
+    pub(crate) fn close_within(&mut self, shape: u32, row: Row) {
+        if let Some(position) = self.position(row) {
+            self.rankings[shape as usize].set_plain(position, 0);
+        }
+    }
+
     /// A domain whose positions are noted, for one shape.
     pub(crate) fn within<'a>(
         &'a self,
@@ -204,7 +217,7 @@ impl Scratch {
         let view = View { framework, cluster, overlay: &self.overlay };
         for &row in self.changes.since(from) {
             let row = Row::from(row);
-            if let Some(position) = (self.positions[row] as usize).checked_sub(1) {
+            if let Some(position) = self.positions[row].checked_sub(1).map(|at| at as usize) {
                 table.prepared.refresh(view, (row, position), ranking, &parts, &mut self.calls);
             }
         }

@@ -4,64 +4,159 @@
 //! choice of devices is tried that others could tell from the choices before it. The kinds of
 //! members come in order of hardness. If that fails, members that found no place come earlier the
 //! next time. The last round has no limit but the budget: if it ends before the budget does, there
-//! is no plan.
+//! is no plan. A group that asks for a domain is searched for in one domain after another.
+//!
+//! Members that have nodes are on a list, so that no gang is too large for the stack.
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use crate::claims::{Alike, How, PreparedClaims, Steps};
+use super::domains::Solver;
+use super::parts::Parts;
+use super::problem::Problem;
+use super::proof;
+use crate::claims::{Alike, Paused, PreparedClaims, Steps, scarcity};
 use crate::framework::device_fit::choose_devices;
 use crate::framework::{Evaluation, Framework};
-use crate::model::{ClaimAllocation, ClaimSource, ClaimSpec, Pod, PodShape};
+use crate::model::{
+    ClaimAllocation, ClaimSource, ClaimSpec, IslandRule, Pod, PodGroup, PodShape, TopologyRequest,
+};
+use crate::place::certificate::{CandidateLack, Certificate, Lack, Refusal};
 use crate::place::error::PlaceError;
 use crate::place::layout::{Layout, Member};
 use crate::place::outcome::{Answer, Unplaced, UnplacedKind};
 use crate::place::request::Task;
 use crate::place::sequential::strategy::attempt;
 use crate::place::sequential::workspace::Workspace;
+use crate::place::topology::partition::names as path_names;
+use crate::place::topology::requirement::Requirement;
 use crate::state::{Cluster, DeviceNeed, Devices, NodeView, Row, Txn};
 
 /// The filter that the search does without: it goes over the same devices itself.
 const FILTER: &str = "DynamicResources";
-/// The deepest search: each member counts as eight, and each of its devices as one. A member is a few
-/// calls within each other, so that a deeper search would use up the stack of a small thread.
-const DEEPEST: u64 = 1_024;
 /// Steps of each round but the last, and how many rounds there are before it.
 const QUOTA: u64 = 200;
 const ROUNDS: usize = 24;
 
 /// The answer for a group with claims.
 ///
-/// A group with a topology request, or one whose members need not all be placed, is laid out by the
-/// sequential strategy. If that does not place it, a simple one is searched for whole.
-pub(super) fn place(
-    task: Task<'_>,
-    workspace: &mut Workspace,
-    simple: bool,
-) -> Result<Answer, PlaceError> {
+/// It is laid out by the sequential strategy first. If that does not place it, a group of pods is
+/// searched for whole, in all the domains that it may go to.
+pub(super) fn place(task: Task<'_>, workspace: &mut Workspace) -> Result<Answer, PlaceError> {
     if let Some(layout) = attempt(task, workspace)? {
         return Ok(Answer::Placed(layout));
     }
-    let name = task.group().full_name();
-    if !simple {
-        return Ok(Answer::greedy(name));
+    let (cluster, group) = (task.cluster, task.group());
+    if !is_searched(group) {
+        return Ok(Answer::greedy(group.full_name()));
     }
-    let mut search = ClaimSearch::new(task);
-    if search.depth() > DEEPEST {
-        return Ok(Answer::unplaced(Unplaced::new(name, UnplacedKind::Exhausted), None));
+    let rows = task.request.rows(cluster);
+    let rows = rows.unwrap_or_else(|| cluster.nodes().map(NodeView::row).collect());
+    let mut ask = Requirement::new(cluster, group);
+    ask.need = ask.need.max(1);
+    if ask.need > ask.all() {
+        let too_few = Some((ask.all(), ask.need));
+        return Ok(infeasible(task, &ask, Vec::new(), too_few));
     }
-    let found = search.solve()?;
-    let whole = task.group().policy.minimum() as usize >= search.members;
-    Ok(match found {
-        Solved::Found => Answer::Placed(search.layout()),
-        Solved::Never if whole && !search.faulted && search.is_complete() => {
-            Answer::unplaced(Unplaced::new(name, UnplacedKind::Infeasible), None)
+    let candidates = ask.candidates(cluster, &rows)?;
+    let mut lacks = sums_and_counts(task, workspace, candidates.len())?;
+    let is_judged = task.framework.filters().iter().any(|own| own.name() == FILTER);
+    let required: Vec<&Pod> = ask.required().into_iter().map(|(_, pod)| pod).collect();
+    let (mut open, mut proven) = (false, true);
+    let mut budget = task.request.budget;
+    for (at, (key, candidate)) in candidates.iter().enumerate() {
+        let rows = candidate.rows(Some(&rows)).unwrap_or(&rows);
+        if lacks[at] == Lack::Searched && is_judged {
+            let scarce = scarcity(cluster, task.framework.selectors(), &required, rows);
+            lacks[at] = scarce.map_or(Lack::Searched, |own| Lack::Devices {
+                pod: own.pod,
+                claim: own.claim,
+                request: own.request,
+                same: own.same,
+                each: own.each,
+                need: own.need,
+                fits: own.fits,
+            });
         }
-        _ => Answer::unplaced(Unplaced::new(name, UnplacedKind::Exhausted), None),
-    })
+        if lacks[at] != Lack::Searched {
+            continue;
+        }
+        let mut search = ClaimSearch::new(task, rows);
+        let part = budget / (candidates.len() - at) as u64;
+        let mut left = part;
+        let found = search.solve(&mut left)?;
+        budget -= part - left;
+        match found {
+            Solved::Found => {
+                let mut layout = search.layout();
+                if let Some(domain_key) = key.and_then(|key| ask.domain_key(cluster, key)) {
+                    let asked = (ask.name.clone(), Some(&group.topology));
+                    let range = (0, layout.members.len());
+                    let domain = domain_key.record(cluster, asked, &candidate.path, range);
+                    layout.domains.push(domain);
+                }
+                return Ok(Answer::Placed(layout));
+            }
+            Solved::Never => proven &= !search.faulted && search.is_complete(),
+            Solved::Open => open = true,
+        }
+    }
+    let whole = lacks.iter().all(|lack| *lack != Lack::Searched) || ask.need == ask.all();
+    if open || !proven || !whole {
+        let reason = Unplaced::new(group.full_name(), UnplacedKind::Exhausted);
+        return Ok(Answer::unplaced(reason, None));
+    }
+    let candidates = candidates.iter().zip(lacks).map(|((key, candidate), lack)| CandidateLack {
+        key: key.map(String::from),
+        path: path_names(cluster, &candidate.path).map(|name| name.map(String::from)).collect(),
+        lack,
+    });
+    Ok(infeasible(task, &ask, candidates.collect(), None))
+}
+
+/// The answer for a group that fits none of its domains, or has too few members.
+fn infeasible(
+    task: Task<'_>,
+    ask: &Requirement<'_>,
+    candidates: Vec<CandidateLack>,
+    too_few: Option<(u32, u32)>,
+) -> Answer {
+    let mut reason = Unplaced::new(task.group().full_name(), UnplacedKind::Infeasible);
+    let refusal = Refusal { group: ask.name.clone(), candidates, too_few };
+    reason.certificate = Some(Certificate { refusal });
+    Answer::unplaced(reason, None)
+}
+
+/// Whether the search knows all that a group asks of the topology.
+fn is_searched(group: &PodGroup) -> bool {
+    let TopologyRequest { slices, spread, balanced, ranked, island, .. } = &group.topology;
+    let plain = slices.is_empty() && spread.is_none() && !balanced && !ranked;
+    group.groups.is_empty() && !group.leader && plain && *island == IslandRule::default()
+}
+
+/// The lacks of the domains of a group by sums and counts, devices of claims apart; [`Lack::Searched`]
+/// where these show none.
+fn sums_and_counts(
+    task: Task<'_>,
+    workspace: &mut Workspace,
+    candidates: usize,
+) -> Result<Vec<Lack>, PlaceError> {
+    let Task { cluster, framework, gang, request } = task;
+    let (rows, rooms) = (request.rows(cluster), &mut workspace.caches.capacity);
+    let mut model = Problem::new(cluster, framework, gang, request.now, rows, rooms);
+    let parts = Parts::new(&model, gang.group(), false);
+    let mut lacks = vec![Lack::Searched; candidates];
+    let found = proof::of(&mut Solver::new(&mut model, &parts)?).refusal.candidates;
+    if found.len() == candidates {
+        for (lack, found) in lacks.iter_mut().zip(found) {
+            *lack = found.lack;
+        }
+    }
+    Ok(lacks)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,8 +182,7 @@ struct ClaimSearch<'a> {
     /// All filters but that for claims.
     others: Framework,
     kinds: Vec<Kind<'a>>,
-    members: usize,
-    rows: Vec<Row>,
+    rows: &'a [Row],
     alike: Arc<Alike>,
     txn: Txn,
     placed: Vec<Member>,
@@ -97,28 +191,49 @@ struct ClaimSearch<'a> {
     faulted: bool,
 }
 
-/// Where a search stands: the place of its kind in the order, how many of its members have nodes,
-/// and from which node on the next may go.
-#[derive(Clone, Copy)]
-struct At {
+/// A member that is being placed.
+struct Turn<'a> {
+    /// The place of its kind in the order, and its own among the kind.
     kind: usize,
     member: usize,
-    from: usize,
+    pod: (u32, &'a Pod),
+    /// The nodes of its kind in order, and the one that it may go to.
+    nodes: Arc<[Row]>,
+    at: usize,
+    offer: Option<Offered>,
+    /// The end of the changes before it was placed, if it is.
+    before: Option<usize>,
+    /// Whether it was placed at least once.
+    some: bool,
+}
+
+/// Choices of devices on a node that are not tried yet.
+struct Offered {
+    devices: Option<Devices>,
+    /// `None` for a pod without claims.
+    claims: Option<PreparedClaims>,
+    paused: Option<Paused>,
+}
+
+/// The outcome of a turn.
+enum Seat {
+    Taken,
+    /// There is no other node, and no other choice of devices.
+    None,
+    /// The steps have run out.
+    Open,
 }
 
 impl<'a> ClaimSearch<'a> {
-    fn new(task: Task<'a>) -> ClaimSearch<'a> {
-        let Task { cluster, framework, gang, request } = task;
+    fn new(task: Task<'a>, rows: &'a [Row]) -> ClaimSearch<'a> {
+        let Task { cluster, framework, gang, .. } = task;
         let group = gang.group();
-        let rows = request.rows(cluster);
-        let rows = rows.unwrap_or_else(|| cluster.nodes().map(NodeView::row).collect());
         let waiting = group.pods.iter().enumerate();
         let waiting = waiting.filter(|(_, pod)| pod.scheduling_gates.is_empty());
         let mut kinds: Vec<(Question, Kind<'a>)> = Vec::new();
         let named = names(group.pods.iter());
-        let (mut members, mut prepared) = (0, Vec::new());
+        let mut prepared = Vec::new();
         for (number, pod) in waiting {
-            members += 1;
             let question = Question::of(cluster, pod.shape(), &named);
             let member = (number as u32, pod);
             if let Some((_, kind)) = kinds.iter_mut().find(|(own, _)| *own == question) {
@@ -143,7 +258,6 @@ impl<'a> ClaimSearch<'a> {
             task,
             others: framework.without_filter(FILTER),
             kinds,
-            members,
             rows,
             alike,
             txn: cluster.txn(),
@@ -151,14 +265,6 @@ impl<'a> ClaimSearch<'a> {
             steps: 0,
             faulted: false,
         }
-    }
-
-    /// How deep the search goes; see [`DEEPEST`].
-    fn depth(&self) -> u64 {
-        let own = |kind: &Kind<'_>| {
-            kind.devices.saturating_add(8).saturating_mul(kind.members.len() as u64)
-        };
-        self.kinds.iter().map(own).fold(0, u64::saturating_add)
     }
 
     /// Whether the search, run to its end, has left nothing out: the order of members and the choice
@@ -182,11 +288,10 @@ impl<'a> ClaimSearch<'a> {
     }
 
     /// Searches in rounds, then to the end.
-    fn solve(&mut self) -> Result<Solved, PlaceError> {
-        let mut budget = self.task.request.budget;
+    fn solve(&mut self, budget: &mut u64) -> Result<Solved, PlaceError> {
         for round in 0..=ROUNDS {
             let last = round == ROUNDS;
-            let quota = if last { budget } else { budget.min(QUOTA << (round / 6)) };
+            let quota = if last { *budget } else { (*budget).min(QUOTA << (round / 6)) };
             self.steps = quota;
             self.txn = self.cluster.txn();
             self.placed.clear();
@@ -195,123 +300,129 @@ impl<'a> ClaimSearch<'a> {
                 let own = &self.kinds[kind];
                 (Reverse(own.failures), Reverse(own.devices), own.members.len(), kind)
             });
-            let at = At { kind: 0, member: 0, from: 0 };
-            let solved = self.next(&order, at, &mut Vec::new())?;
-            budget -= quota - self.steps;
-            if solved != Solved::Open || budget == 0 {
+            let solved = self.run(&order)?;
+            *budget -= quota - self.steps;
+            if solved != Solved::Open || *budget == 0 {
                 return Ok(solved);
             }
         }
         Ok(Solved::Open)
     }
 
-    /// Places the next member, and all after it. `nodes` are those of its kind in order.
-    fn next(
-        &mut self,
-        order: &[usize],
-        at: At,
-        nodes: &mut Vec<Row>,
-    ) -> Result<Solved, PlaceError> {
-        let Some(&kind) = order.get(at.kind) else { return Ok(Solved::Found) };
-        if at.member == self.kinds[kind].members.len() {
-            let next = At { kind: at.kind + 1, member: 0, from: 0 };
-            return self.next(order, next, &mut Vec::new());
-        }
-        if at.member == 0 {
-            *nodes = self.nodes_by_room();
-        }
-        let (number, pod) = self.kinds[kind].members[at.member];
-        let mut some = false;
-        for place in at.from..nodes.len() {
-            let row = nodes[place];
-            if self.steps == 0 {
-                return Ok(Solved::Open);
+    /// Places all members, or finds out that there is no way.
+    fn run(&mut self, order: &[usize]) -> Result<Solved, PlaceError> {
+        let Some(first) = self.turn(order, (0, 0), None) else { return Ok(Solved::Found) };
+        let mut turns = vec![first];
+        while let Some(turn) = turns.last_mut() {
+            if let Some(before) = turn.before.take() {
+                self.placed.pop();
+                self.txn.rollback_to(before)?;
             }
-            self.steps -= 1;
-            let shape = pod.shape();
-            let group = self.task.group();
-            let evaluation =
-                Evaluation::new(&self.others, &self.txn, shape, Some(group), self.task.request.now);
-            if self.txn.view(row).is_none_or(|node| evaluation.filter(node).is_err()) {
-                continue;
+            match self.seat(turn)? {
+                Seat::Open => return Ok(Solved::Open),
+                Seat::None => {
+                    if !turn.some {
+                        self.kinds[order[turn.kind]].failures += 1;
+                    }
+                    turns.pop();
+                }
+                Seat::Taken => {
+                    let last = (turn.kind, turn.member + 1);
+                    let from = (Arc::clone(&turn.nodes), turn.at);
+                    let Some(next) = self.turn(order, last, Some(from)) else {
+                        return Ok(Solved::Found);
+                    };
+                    turns.push(next);
+                }
             }
-            let next = At { member: at.member + 1, from: place, ..at };
-            match self.on_node(order, next, nodes, ((number, pod), row), &mut some)? {
-                Solved::Never => {}
-                solved => return Ok(solved),
-            }
-        }
-        if !some {
-            self.kinds[kind].failures += 1;
         }
         Ok(Solved::Never)
     }
 
-    /// Places a member on a node with one choice of devices after another.
-    fn on_node(
-        &mut self,
+    /// The turn of a member, or of the first of the next kind; `None` if all have nodes. Members of a
+    /// kind go on `from` the node of the one before.
+    fn turn(
+        &self,
         order: &[usize],
-        next: At,
-        nodes: &mut Vec<Row>,
-        ((number, pod), row): ((u32, &'a Pod), Row),
-        some: &mut bool,
-    ) -> Result<Solved, PlaceError> {
-        let (framework, shape) = (self.task.framework, pod.shape());
-        // The search for devices reads the cluster as it is now, while members after this one are
-        // placed in the transaction.
-        let now = Cluster::clone(&self.txn);
-        let Some(node) = now.view(row) else { return Ok(Solved::Never) };
-        let needs = DeviceNeed::of(&now, shape);
-        let chosen = choose_devices(framework.device_choice(), &now, shape, Some(node), &needs);
-        let Ok(devices) = chosen else { return Ok(Solved::Never) };
-        let Ok(claims) = PreparedClaims::new(&now, framework.selectors(), shape) else {
-            return Ok(Solved::Never);
-        };
-        let mut result = Ok(Solved::Never);
-        let mut accept = |search: &mut Self, offer: Vec<ClaimAllocation>| {
-            *some = true;
-            let held = Devices::with_claims(devices.clone(), offer);
-            result = search.with(order, next, nodes, (number, pod, row), held);
-            !matches!(result, Ok(Solved::Never))
-        };
-        let Some(claims) = claims else {
-            accept(self, Vec::new());
-            return result;
-        };
-        if !claims.elsewhere(node).is_empty() {
-            return Ok(Solved::Never);
+        (mut kind, mut member): (usize, usize),
+        from: Option<(Arc<[Row]>, usize)>,
+    ) -> Option<Turn<'a>> {
+        let mut from = from;
+        while self.kinds[*order.get(kind)?].members.len() == member {
+            (kind, member, from) = (kind + 1, 0, None);
         }
-        let alike = Arc::clone(&self.alike);
-        let how = How { steps: Steps(STEPS_A_NODE), alike: Some(&alike), more: None };
-        let found = claims.each(&now, node, how, &mut |offer| accept(self, offer));
-        if found.is_err() {
-            self.faulted = true;
-        }
-        result
+        let (nodes, at) = from.unwrap_or_else(|| (self.nodes_by_room().into(), 0));
+        let pod = self.kinds[order[kind]].members[member];
+        Some(Turn { kind, member, pod, nodes, at, offer: None, before: None, some: false })
     }
 
-    /// Places a member, and all after it; takes it back if they have no place.
-    fn with(
-        &mut self,
-        order: &[usize],
-        next: At,
-        nodes: &mut Vec<Row>,
-        (number, pod, row): (u32, &'a Pod, Row),
-        devices: Option<Devices>,
-    ) -> Result<Solved, PlaceError> {
-        if self.steps == 0 {
-            return Ok(Solved::Open);
+    /// Places a member on the next node, or with the next choice of devices.
+    fn seat(&mut self, turn: &mut Turn<'a>) -> Result<Seat, PlaceError> {
+        let (number, pod) = turn.pod;
+        loop {
+            let Some(&row) = turn.nodes.get(turn.at) else { return Ok(Seat::None) };
+            if turn.offer.is_none() {
+                if self.steps == 0 {
+                    return Ok(Seat::Open);
+                }
+                self.steps -= 1;
+                turn.offer = self.offered(pod, row);
+            }
+            let Some(offer) = &mut turn.offer else {
+                turn.at += 1;
+                continue;
+            };
+            match self.next_choice(offer, row) {
+                Ok(Some(claims)) => {
+                    turn.some = true;
+                    if self.steps == 0 {
+                        return Ok(Seat::Open);
+                    }
+                    self.steps -= 1;
+                    let held = Devices::with_claims(offer.devices.clone(), claims);
+                    let before = self.txn.changes();
+                    self.txn.place_with(pod, row, held.clone())?;
+                    self.placed.push(Member { number, row, devices: held });
+                    turn.before = Some(before);
+                    return Ok(Seat::Taken);
+                }
+                Ok(None) => {}
+                Err(_) => self.faulted = true,
+            }
+            turn.offer = None;
+            turn.at += 1;
         }
-        self.steps -= 1;
-        let before = self.txn.changes();
-        self.txn.place_with(pod, row, devices.clone())?;
-        self.placed.push(Member { number, row, devices });
-        let solved = self.next(order, next, nodes)?;
-        if solved == Solved::Never {
-            self.placed.pop();
-            self.txn.rollback_to(before)?;
+    }
+
+    /// The choices of devices for a pod on a node, before any is tried; `None` if it cannot go there.
+    fn offered(&self, pod: &Pod, row: Row) -> Option<Offered> {
+        let (framework, shape, txn) = (self.task.framework, pod.shape(), &self.txn);
+        let (group, now) = (self.task.group(), self.task.request.now);
+        let node = txn.view(row)?;
+        let evaluation = Evaluation::new(&self.others, txn, shape, Some(group), now);
+        evaluation.filter(node).ok()?;
+        let needs = DeviceNeed::of(txn, shape);
+        let chosen = choose_devices(framework.device_choice(), txn, shape, Some(node), &needs);
+        let devices = chosen.ok()?;
+        let claims = PreparedClaims::new(txn, framework.selectors(), shape).ok()?;
+        if claims.as_ref().is_some_and(|claims| !claims.elsewhere(node).is_empty()) {
+            return None;
         }
-        Ok(solved)
+        Some(Offered { devices, claims, paused: Some(Paused::new(Steps(STEPS_A_NODE))) })
+    }
+
+    /// The next choice of devices for claims on a node; `None` if there are no more.
+    fn next_choice(
+        &self,
+        offer: &mut Offered,
+        row: Row,
+    ) -> Result<Option<Vec<ClaimAllocation>>, String> {
+        let Offered { claims, paused, .. } = offer;
+        let Some(node) = self.txn.view(row) else { return Ok(None) };
+        match claims {
+            None => Ok(paused.take().map(|_| Vec::new())),
+            Some(claims) => claims.next(&self.txn, node, &self.alike, paused),
+        }
     }
 
     /// The nodes, those with the fewest free devices first.
@@ -325,7 +436,7 @@ impl<'a> ClaimSearch<'a> {
             let idle = slice.devices.iter().filter(|device| !used(&device.name)).count();
             *free.entry(node).or_default() += idle;
         }
-        let mut rows = self.rows.clone();
+        let mut rows = self.rows.to_vec();
         let room = |row: Row| {
             let name = self.txn.view(row).map_or("", |node| node.name());
             (free.get(name).copied().unwrap_or(0), self.txn.columns.rank[row])

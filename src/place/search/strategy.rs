@@ -18,7 +18,7 @@ use crate::place::sequential::workspace::Workspace;
 /// fit.
 pub(crate) fn place(task: Task<'_>, workspace: &mut Workspace) -> Result<Answer, PlaceError> {
     if task.gang.all_shapes().iter().any(|shape| !shape.claims.is_empty()) {
-        return claims::place(task, workspace, is_simple(task.group()));
+        return claims::place(task, workspace);
     }
     let sequential_only = task.group().any(&is_beyond_search);
     if (sequential_only || is_simple(task.group()))

@@ -3,11 +3,12 @@
 
 use alloc::vec::Vec;
 
+use super::claimed::ClaimedEngine;
 use super::engine::{Confinement, Engine};
 use super::reference::ReferenceEngine;
 use super::tables::{Opened, TableEngine};
 use super::workspace::Workspace;
-use super::{Sequential, claimed, refuse_unsound};
+use super::{Sequential, refuse_unsound};
 use crate::place::error::PlaceError;
 use crate::place::layout::{Layout, Member};
 use crate::place::outcome::Answer;
@@ -31,14 +32,14 @@ pub(crate) fn attempt(
     workspace: &mut Workspace,
 ) -> Result<Option<Layout>, PlaceError> {
     let Task { cluster, framework, gang, request } = task;
-    if gang.bare().is_some()
-        && let Some(layout) = claimed::attempt(task, workspace)
-    {
-        return Ok(layout);
-    }
     let Workspace { caches, run, spare, prune, threads } = workspace;
     let how = (*prune, *threads);
     caches.tables.threads = *threads;
+    if gang.bare().is_some()
+        && let Some(engine) = ClaimedEngine::open(caches, task)
+    {
+        return lay_out(task, engine, how, core::mem::take(spare));
+    }
     match TableEngine::open(&mut caches.tables, run, cluster, framework, gang, request) {
         Opened::Fast(engine) => lay_out(task, engine, how, core::mem::take(spare)),
         Opened::Unsupported => lay_out(task, reference_engine(task), how, Vec::new()),

@@ -2,7 +2,7 @@
 
 use phalanx::claims::Cel;
 use phalanx::model::{
-    ClaimSpec, DeviceClass, DeviceDemand, ResourceClaim, ResourceSlice, SliceDevice,
+    ClaimSpec, DeviceClass, DeviceDemand, Effect, ResourceClaim, ResourceSlice, SliceDevice, Taint,
 };
 use phalanx::plugins::KubernetesProfile;
 use phalanx::reference::{self, is_sound};
@@ -26,9 +26,15 @@ fn cluster(nodes: usize, dice: &mut Dice) -> Cluster {
     cluster.set_device_class(
         DeviceClass::new("gpu").selector(format!(r#"device.driver == "{DRIVER}""#)),
     );
+    let avoided = below(dice, 3) == 0;
     for at in 0..nodes {
         let name = format!("n{at}");
-        let node = Node::new(&name).capacity("cpu", 4 + below(dice, 12) as i64);
+        let mut node = Node::new(&name).capacity("cpu", 4 + below(dice, 12) as i64);
+        node = node.label("rack", format!("r{}", below(dice, 2)));
+        // Scores are normalised over feasible nodes where some nodes are avoided.
+        if avoided && below(dice, 2) == 0 {
+            node = node.taint(Taint::new("busy", "", Effect::PreferNoSchedule));
+        }
         cluster.add_node(node.capacity("memory", "64Gi").capacity("pods", 9)).unwrap();
         publish(&mut cluster, &name, dice);
     }
@@ -45,6 +51,9 @@ fn publish(cluster: &mut Cluster, node: &str, dice: &mut Dice) {
 }
 
 fn spec(dice: &mut Dice) -> ClaimSpec {
+    if below(dice, 4) == 0 {
+        return alternatives(dice);
+    }
     let mut demand = DeviceDemand::of("gpu", 1 + below(dice, 3) as u64);
     if below(dice, 3) == 0 {
         let model = below(dice, 2);
@@ -54,12 +63,29 @@ fn spec(dice: &mut Dice) -> ClaimSpec {
     if below(dice, 3) == 0 { spec.same(format!("{DRIVER}/island")) } else { spec }
 }
 
-/// A gang of one or two kinds of pods, some with claims that have a name of their own.
+/// The first of several alternatives.
+fn alternatives(dice: &mut Dice) -> ClaimSpec {
+    let of = |model: usize| {
+        let text = format!(r#"device.attributes["{DRIVER}"].model == {model}"#);
+        DeviceDemand::of("gpu", 1).selector(text)
+    };
+    let more = DeviceDemand::of("gpu", 2 + below(dice, 2) as u64);
+    let model = below(dice, 2);
+    ClaimSpec::new()
+        .first_of("gpus", [("most", more), ("own", of(model)), ("other", of(1 - model))])
+}
+
+/// A gang of one or two kinds of pods, some with claims that have a name of their own, some with one
+/// that they share. Every third asks for a rack.
 fn gang(number: usize, cluster: &mut Cluster, dice: &mut Dice) -> PodGroup {
     let (mut group, mut members) = (PodGroup::gang(format!("g{number}"), 1), 0);
     for kind in 0..1 + below(dice, 2) {
         let spec = spec(dice);
         let named = below(dice, 3) == 0;
+        let shared = (below(dice, 4) == 0).then(|| format!("shared-{number}"));
+        if let Some(shared) = &shared {
+            cluster.set_claim(ResourceClaim::new(shared, self::spec(dice)));
+        }
         let template = Pod::new().request("cpu", 1 + kind as i64);
         for _ in 0..1 + below(dice, 4) {
             let name = format!("g{number}-{members}");
@@ -70,11 +96,18 @@ fn gang(number: usize, cluster: &mut Cluster, dice: &mut Dice) -> PodGroup {
             } else {
                 pod = pod.own_claim("gpus", spec.clone());
             }
+            if let Some(shared) = &shared {
+                pod = pod.claim(shared);
+            }
             group = group.pod(pod);
             members += 1;
         }
     }
-    group
+    match below(dice, 6) {
+        0 => group.require("rack"),
+        1 => group.prefer("rack"),
+        _ => group,
+    }
 }
 
 #[test]
@@ -148,4 +181,43 @@ fn a_gang_with_claims_costs_no_more_evaluations_than_one_without() {
     };
     let (without, with) = (calls(&plain), calls(&plain.clone().own_claim("gpus", spec)));
     assert!(with <= 2 * without, "{with} evaluations, {without} without claims");
+}
+
+/// The cost of groups that the plain loop would ask all nodes for, member by member.
+#[test]
+fn racks_shared_claims_and_alternatives_are_placed_from_tables_too() {
+    let framework = framework();
+    let mut cluster = Cluster::new();
+    cluster.set_device_class(DeviceClass::new("gpu"));
+    for at in 0..200 {
+        let name = format!("n{at:03}");
+        let node = Node::new(&name).label("rack", format!("r{}", at / 20));
+        cluster.add_node(node.capacity("cpu", 64).capacity("memory", "64Gi")).unwrap();
+        let gpus = (0..8).map(|gpu| SliceDevice::new(format!("gpu-{gpu}")));
+        cluster
+            .set_resource_slice(gpus.fold(ResourceSlice::on(name, DRIVER), ResourceSlice::device));
+    }
+    let some = |count| ClaimSpec::new().request("gpus", DeviceDemand::of("gpu", count));
+    let either = ClaimSpec::new().first_of(
+        "gpus",
+        [("all", DeviceDemand::of("gpu", 9)), ("few", DeviceDemand::of("gpu", 4))],
+    );
+    cluster.set_claim(ResourceClaim::new("shared", some(1)));
+    let pod = Pod::new().request("cpu", 1);
+    let gang = |pod: Pod, members: u32| PodGroup::gang("g", members).pods(members as usize, pod);
+    for (name, group) in [
+        ("rack", gang(pod.clone().own_claim("gpus", some(8)), 16).require("rack")),
+        ("shared", gang(pod.clone().claim("shared").own_claim("gpus", some(1)), 7)),
+        ("alternatives", gang(pod.clone().own_claim("gpus", either), 16)),
+    ] {
+        let mut planner = Planner::new();
+        let outcome = planner.place(&cluster, &framework, &group).unwrap();
+        let plan = outcome.plan().unwrap_or_else(|| panic!("{name}: {outcome}"));
+        assert_eq!(plan.len(), group.pods.len(), "{name}");
+        is_sound(plan, &group, &cluster, &framework).unwrap();
+        let calls = reference::plugin_calls(&planner);
+        // Each plugin sees each node a few times, whatever the number of members.
+        let most = 4 * 200 * framework.filter_names().count() as u64;
+        assert!(0 < calls && calls <= most, "{name}: {calls} evaluations");
+    }
 }

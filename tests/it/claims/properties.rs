@@ -5,11 +5,13 @@ use phalanx::model::{
     ClaimSpec, CounterSet, CounterUse, DeviceClass, DeviceDemand, ResourceClaim, ResourceSlice,
     SliceDevice,
 };
-use phalanx::place::UnplacedKind;
+use phalanx::place::{Certificate, Lack, Proof, UnplacedKind};
 use phalanx::plugins::DynamicResources;
+use phalanx::reference::is_sound;
 use phalanx::{Cluster, Framework, Node, Outcome, Pod, PodGroup, Quantity, place_gang};
 
 use super::brute::{Claim, Gpu, World, fits};
+use crate::support::budget;
 
 const DRIVER: &str = "gpu.example.com";
 
@@ -26,15 +28,16 @@ impl Dice {
 }
 
 fn world(dice: &mut Dice) -> World {
+    let more = u64::from(budget::is_soak());
     let partitioned = dice.below(3) == 0;
-    let nodes = 1 + dice.below(3);
+    let nodes = 1 + dice.below(3 + more);
     let gpu = |dice: &mut Dice| Gpu {
         model: dice.below(2),
         island: dice.below(2),
         parts: if partitioned { 1 + dice.below(3) as i64 } else { 0 },
     };
     let node = |dice: &mut Dice| {
-        let devices = 1 + dice.below(4);
+        let devices = 1 + dice.below(4 - more);
         (0..devices).map(|_| gpu(dice)).collect()
     };
     let nodes = (0..nodes).map(|_| node(dice)).collect();
@@ -43,7 +46,7 @@ fn world(dice: &mut Dice) -> World {
         (1 + dice.below(2), (model < 2).then_some(model))
     };
     let mut claims = Vec::new();
-    let pods = 1 + dice.below(4);
+    let pods = 1 + dice.below(4 + more);
     let pods = (0..pods).map(|_| {
         let mut own = Vec::new();
         if claims.len() > 1 && dice.below(4) == 0 {
@@ -70,7 +73,8 @@ fn built(world: &World) -> (Cluster, PodGroup) {
     cluster.set_device_class(DeviceClass::new("gpu"));
     for (at, gpus) in world.nodes.iter().enumerate() {
         let name = format!("n{at}");
-        cluster.add_node(Node::new(&name).capacity("cpu", world.slots as i64)).unwrap();
+        let node = Node::new(&name).label("rack", format!("r{}", at % 2));
+        cluster.add_node(node.capacity("cpu", world.slots as i64)).unwrap();
         let mut slice = ResourceSlice::on(name.as_str(), DRIVER);
         slice.slice_count = 2;
         let mut counters = slice.clone();
@@ -122,27 +126,137 @@ fn built(world: &World) -> (Cluster, PodGroup) {
 fn gangs_are_placed_exactly_where_brute_force_finds_a_way() {
     let framework =
         DynamicResources::add_to(Framework::default().to_builder(), Cel).build().unwrap();
-    let worlds = std::env::var("PHALANX_WORLDS").ok().and_then(|worlds| worlds.parse().ok());
-    let (mut placed, mut refused) = (0, 0);
-    for seed in 0..worlds.unwrap_or(1_500) {
-        let world = world(&mut Dice(seed));
-        let (mut cluster, gang) = built(&world);
+    let (mut placed, mut refused, mut counted) = (0, 0, 0);
+    for seed in 0..budget::of(1_200, 20_000) {
+        let mut dice = Dice(seed);
+        let world = world(&mut dice);
+        let (mut cluster, mut gang) = built(&world);
+        // Some groups are to be in one of two racks.
+        let is_racked = seed % 4 == 3;
+        if is_racked {
+            gang = gang.require("rack");
+        }
+        let expected =
+            if is_racked { (0..2).any(|rack| fits(&world.rack(rack))) } else { fits(&world) };
         let outcome = place_gang(&cluster, &framework, &gang).unwrap();
-        let expected = fits(&world);
         match &outcome {
             Outcome::Placed(plan) => {
                 assert!(expected, "{seed}: {world:?}");
                 assert_eq!(plan.len(), world.pods.len(), "{seed}");
+                is_sound(plan, &gang, &cluster, &framework).unwrap();
+                // Nothing that is counted can prove the contrary.
+                let forged = if is_racked { Vec::new() } else { forged(&world, &mut dice) };
+                for forged in forged {
+                    let verified = forged.verify(&cluster, &framework, &gang);
+                    assert!(verified.is_err(), "{seed}: {forged}\n{world:?}");
+                }
                 cluster.commit(&framework, plan).unwrap();
                 placed += 1;
             }
             Outcome::Unplaced(unplaced) => {
                 assert!(!expected, "{seed}: {world:?}");
                 assert_eq!(unplaced.kind, UnplacedKind::Infeasible, "{seed}");
+                let certificate = unplaced.certificate.as_ref().expect("a proof");
+                let proof = certificate.verify(&cluster, &framework, &gang);
+                let proof = proof.unwrap_or_else(|flaw| panic!("{seed}: {flaw}\n{certificate}"));
+                counted += usize::from(proof == Proof::Counted);
+                if proof == Proof::Counted {
+                    assert_altered_is_noticed(certificate, &cluster, &framework, &gang);
+                }
                 refused += 1;
             }
             other => panic!("{seed}: {other:?}"),
         }
     }
     assert!(placed > 300 && refused > 300, "{placed} {refused}");
+    assert!(counted * 3 > refused, "{counted} of {refused} are proven by counts");
+}
+
+/// The certificate of a group that is not confined, with one lack.
+fn certificate(lack: Lack) -> Certificate {
+    let text = serde_json::json!({
+        "refusal": {
+            "group": "default/g",
+            "candidates": [{"key": null, "path": [], "lack": lack}],
+            "tooFew": null,
+        }
+    });
+    serde_json::from_value(text).unwrap()
+}
+
+/// Lacks of devices that someone might invent, over all requests of a world.
+fn forged(world: &World, dice: &mut Dice) -> Vec<Certificate> {
+    let mut all = Vec::new();
+    for (pod, claims) in world.pods.iter().enumerate() {
+        for &claim in claims {
+            for request in 0..world.claims[claim].requests.len() {
+                let same = (dice.below(2) == 0).then(|| format!("{DRIVER}/island"));
+                let (each, fits) = (1 + dice.below(3) as u64, dice.below(9) as u64);
+                all.push(certificate(Lack::Devices {
+                    pod: format!("p{pod}"),
+                    claim: format!("c{claim}"),
+                    request: format!("q{request}"),
+                    same,
+                    each,
+                    need: fits + 1 + dice.below(3) as u64,
+                    fits,
+                }));
+            }
+        }
+    }
+    all
+}
+
+/// Alters each number of a lack of devices, one at a time.
+fn assert_altered_is_noticed(
+    certificate: &Certificate,
+    cluster: &Cluster,
+    framework: &Framework,
+    gang: &PodGroup,
+) {
+    for field in 0..3 {
+        let mut altered = certificate.clone();
+        let lack = &mut altered.refusal.candidates[0].lack;
+        let Lack::Devices { request, need, fits, .. } = lack else { return };
+        match field {
+            0 => *need += 1,
+            1 => *fits = fits.checked_sub(1).unwrap_or(*need - 1 + u64::from(*need == 1)),
+            _ => request.push('x'),
+        }
+        assert!(altered.verify(cluster, framework, gang).is_err(), "{certificate}\n{altered}");
+    }
+}
+
+/// Members and devices that no stack had room for.
+#[test]
+fn a_gang_of_many_members_is_searched_for_on_a_small_stack() {
+    const NODES: usize = 100;
+    let search = || {
+        let framework =
+            DynamicResources::add_to(Framework::default().to_builder(), Cel).build().unwrap();
+        let mut cluster = Cluster::new();
+        cluster.set_device_class(DeviceClass::new("gpu"));
+        for at in 0..NODES {
+            let name = format!("n{at:03}");
+            cluster.add_node(Node::new(&name).capacity("cpu", 2)).unwrap();
+            let gpus =
+                (0..2).map(|gpu| SliceDevice::new(format!("g{gpu}")).attribute("model", gpu));
+            let slice = ResourceSlice::on(name.as_str(), DRIVER);
+            cluster.set_resource_slice(gpus.fold(slice, ResourceSlice::device));
+        }
+        let first = format!(r#"device.attributes["{DRIVER}"].model == 0"#);
+        let pod = |demand: DeviceDemand| {
+            Pod::new().request("cpu", 1).own_claim("gpu", ClaimSpec::new().request("one", demand))
+        };
+        let any = pod(DeviceDemand::of("gpu", 1));
+        let picky = pod(DeviceDemand::of("gpu", 1).selector(first));
+        // Those that take anything come first, and take the devices that the others need.
+        let gang = PodGroup::gang("g", 2 * NODES as u32).pods(NODES, any).pods(NODES, picky);
+        let outcome = place_gang(&cluster, &framework, &gang).unwrap();
+        let plan = outcome.plan().unwrap_or_else(|| panic!("{outcome}"));
+        assert_eq!(plan.len(), 2 * NODES);
+        is_sound(plan, &gang, &cluster, &framework).unwrap();
+    };
+    let thread = std::thread::Builder::new().stack_size(512 << 10);
+    thread.spawn(search).unwrap().join().unwrap();
 }

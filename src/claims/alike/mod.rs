@@ -1,10 +1,13 @@
 //! Devices that can stand for each other, as far as some claims can tell.
 
+mod scarce;
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub(crate) use self::scarce::scarcity;
 use super::selector::{Compiled, DeviceFacts};
 use super::wanted::{Wanted, choices, demand_of};
 use crate::model::{AttributeRule, DeviceAmount, DeviceDemand, SliceDevice};
