@@ -140,15 +140,17 @@ impl BackfillLine {
     }
 
     /// Takes groups out of the line that had no place at their promised start, unless room was
-    /// released, or they `arrived`, since.
+    /// released, they `arrived`, or a node may be tried again, since. Returns whether one is back.
     pub(in crate::queue) fn pass_over_stuck(
         &mut self,
         line: &mut Vec<GroupId>,
         freed: bool,
-        arrived: &BTreeSet<GroupId>,
-    ) {
-        self.stuck.retain(|id| !freed && !arrived.contains(id));
+        back: impl Fn(GroupId) -> bool,
+    ) -> bool {
+        let before = self.stuck.len();
+        self.stuck.retain(|id| !freed && !back(*id));
         line.retain(|id| !self.stuck.contains(id));
+        self.stuck.len() < before
     }
 
     /// A group had no place when its promised start had come.

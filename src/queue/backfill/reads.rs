@@ -7,9 +7,10 @@ use core::time::Duration;
 use crate::base::Time;
 use crate::framework::Framework;
 use crate::model::PodGroup;
-use crate::queue::groups::{Groups, MemberState, Phase};
+use crate::queue::groups::{Groups, MemberState, Phase, QueuedGroup};
 use crate::queue::holds::Holds;
 use crate::queue::terms::ids::GroupId;
+use crate::queue::terms::shortage::Shortage;
 use crate::queue::terms::wake::WakeCondition;
 use crate::queue::world::World;
 use crate::state::{Cluster, Plan};
@@ -58,6 +59,12 @@ impl<'a> Reads<'a> {
     /// The place that a group was promised.
     pub(in crate::queue) fn promised_plan(self, id: GroupId) -> Option<Plan> {
         self.holds.promise(id).map(|(_, plan, _)| plan.clone())
+    }
+
+    /// Whether a node that had refused a group may be tried again.
+    pub(in crate::queue) fn refusal_is_over(self, id: GroupId) -> bool {
+        let shortage = self.groups.get(&id).and_then(QueuedGroup::shortage);
+        matches!(shortage, Some(Shortage::Refused { retry, .. }) if *retry <= self.now())
     }
 
     /// The time from which on a group may start: now, or the end of its back-off. `None` if it

@@ -1,8 +1,6 @@
 //! The entries of the ledger: their begin, content and end.
 
-#[cfg(feature = "serde")]
-use alloc::collections::BTreeMap;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
@@ -10,7 +8,7 @@ use core::mem;
 #[cfg(feature = "serde")]
 use super::SavedHolds;
 use super::hold::{Cause, Hold, HoldId, InFlight};
-use super::{Distances, Holds, Past, Placeholders};
+use super::{Distances, Holds, KeptQuota, Past, Placeholders};
 use crate::base::Time;
 use crate::model::Pod;
 use crate::queue::terms::ids::{GroupId, Ticket};
@@ -19,7 +17,7 @@ use crate::state::Plan;
 impl Hold {
     fn new(owners: Vec<GroupId>, cause: Cause, plan: Option<Plan>, span: (Time, Time)) -> Hold {
         let (since, until) = span;
-        Hold { owners, cause, plan, placeholders: Vec::new(), since, until }
+        Hold { owners, cause, plan, placeholders: Vec::new(), quota: BTreeMap::new(), since, until }
     }
 
     pub(in crate::queue) fn owners(&self) -> &[GroupId] {
@@ -250,6 +248,16 @@ impl Holds {
         self.entries.get(&HoldId::Room(self.lead(id)))
     }
 
+    /// The quota that is kept for a group that waits for its victims.
+    pub(in crate::queue) fn quota(&self, id: GroupId) -> Option<&KeptQuota> {
+        self.room_of(id)?.quota.get(&id)
+    }
+
+    /// Groups that quota is kept for.
+    pub(in crate::queue) fn with_quota(&self) -> impl Iterator<Item = GroupId> {
+        self.iter().flat_map(|(_, own)| own.quota.keys().copied())
+    }
+
     fn room_mut(&mut self, id: GroupId) -> Option<&mut Hold> {
         self.entries.get_mut(&HoldId::Room(self.lead(id)))
     }
@@ -311,17 +319,18 @@ impl Holds {
     }
 
     /// A group claims the room of victims, with those that it starts together with; it is the first
-    /// of them.
+    /// of them. Quota is kept for them if it was reserved.
     pub(in crate::queue) fn claim(
         &mut self,
         owners: &[GroupId],
         plan: Plan,
         span: (Time, Time),
         placeholders: Placeholders,
+        quota: BTreeMap<GroupId, KeptQuota>,
     ) {
         let Some((&id, others)) = owners.split_first() else { return };
         let mut hold = Hold::new(owners.to_vec(), Cause::Claim, Some(plan), span);
-        hold.placeholders = placeholders;
+        (hold.placeholders, hold.quota) = (placeholders, quota);
         self.leads.extend(others.iter().map(|other| (*other, id)));
         self.entries.insert(HoldId::Room(id), hold);
     }
@@ -336,6 +345,7 @@ impl Holds {
             let whole = own.placeholders.len();
             own.cause = Cause::Reservation { domain: None, whole };
             own.plan = None;
+            own.quota.clear();
         }
     }
 

@@ -1,9 +1,10 @@
 //! Hold: one entry of the ledger, with its owners, its cause and its end.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::quota::KeptQuota;
 use crate::base::{ObjectName, Time};
 use crate::model::Pod;
 use crate::queue::terms::ids::{GroupId, Ticket};
@@ -34,6 +35,9 @@ pub(in crate::queue) struct Hold {
     pub(super) plan: Option<Plan>,
     /// Pods that stand in the cluster for what is kept, with their nodes.
     pub(super) placeholders: Vec<(Pod, String)>,
+    /// Quota that is reserved for owners of a claim.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "BTreeMap::is_empty"))]
+    pub(super) quota: BTreeMap<GroupId, KeptQuota>,
     pub(super) since: Time,
     /// Its end, if nothing else ends it before.
     pub(super) until: Time,

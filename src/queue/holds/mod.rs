@@ -4,12 +4,15 @@
 //! claim to the room of victims, a place of a unit that moves, or a promised start. All are entries
 //! of one kind, each under its [`HoldId`]. Nothing else puts placeholders into the cluster or takes
 //! them out.
+//!
+//! A claim keeps the quota that is reserved for its groups.
 
 mod drain;
 mod entries;
 mod hold;
 mod moves;
 mod placeholders;
+mod quota;
 mod view;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -23,6 +26,7 @@ use crate::queue::terms::ids::{GroupId, Ticket};
 pub(in crate::queue) use self::drain::{Distances, Drain, free_part};
 pub(in crate::queue) use self::hold::{Cause, HeldPlace, Hold, HoldId, InFlight, UnitMove};
 pub(in crate::queue) use self::placeholders::{Placeholders, differing_nodes, placeholder};
+pub(in crate::queue) use self::quota::KeptQuota;
 pub(in crate::queue) use self::view::View;
 
 /// The ledger of holds.

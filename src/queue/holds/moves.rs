@@ -1,6 +1,6 @@
 //! Places of units that move: held from the decision until the unit runs there.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -142,8 +142,15 @@ impl Holds {
     pub(in crate::queue) fn begin_move(&mut self, number: u32, own: UnitMove, since: Time) {
         let (id, owners) = (HoldId::Move(own.ticket, number), alloc::vec![own.root]);
         let cause = Cause::Move(own);
-        let hold =
-            Hold { owners, cause, plan: None, placeholders: Vec::new(), since, until: Time::MAX };
+        let hold = Hold {
+            owners,
+            cause,
+            plan: None,
+            placeholders: Vec::new(),
+            quota: BTreeMap::new(),
+            since,
+            until: Time::MAX,
+        };
         self.entries.insert(id, hold);
     }
 

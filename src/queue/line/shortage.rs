@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(room(&cluster, &gang.clone().prefer("rack")), None);
         // Two of five may stay away, so three must find capacity for two GPUs each.
         assert_eq!(room(&cluster, &PodGroup::gang("g", 3).pods(5, gpu(2))), Some((3, 2)));
-        // Of mixed pods, only those count that others cannot replace.
+        // Pods that others can replace do not count.
         let mixed = PodGroup::gang("g", 4).pods(2, gpu(1)).pods(3, gpu(3));
         assert_eq!(room(&cluster, &mixed), Some((2, 1)));
     }

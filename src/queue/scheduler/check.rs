@@ -7,6 +7,7 @@ use alloc::string::String;
 use super::Scheduler;
 use crate::queue::groups::{MemberState, Phase, QueuedGroup, full_name};
 use crate::queue::holds::{Cause, Hold, HoldId};
+use crate::queue::tenancy::Owners;
 use crate::queue::terms::RESERVED_NAMESPACE;
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::ids::GroupId;
@@ -16,8 +17,9 @@ impl Scheduler {
     ///
     /// - Each placeholder in the cluster is of one hold.
     /// - Each plan in flight is of groups that are in its phase, and the other way round.
-    /// - Quota is reserved for groups that claim room, and for no others.
+    /// - Quota is reserved for groups that claim room, as their claims keep it, and for no others.
     /// - Quota is charged for pods in the cluster and for held places, and its sums are theirs.
+    /// - Quota is put aside for one group at most, which is known.
     /// - Each removal that can still be taken back is for a group that claims room.
     /// - Names, members, counts and queues agree with the groups.
     ///
@@ -114,9 +116,7 @@ impl Scheduler {
                 return Err(format!("unit {} moves to no place", own.unit()));
             }
         }
-        if let Some(tenancy) = &self.tenancy
-            && let Some(id) = tenancy.reserved_for().find(|id| !claims.contains(id))
-        {
+        if let Some(id) = self.holds.with_quota().find(|id| !claims.contains(id)) {
             return Err(format!("quota is reserved for group {id}, which claims no room"));
         }
         for (id, hold) in self.holds.iter() {
@@ -130,10 +130,9 @@ impl Scheduler {
 
     fn check_quota(&self) -> Result<(), String> {
         let Some(tenancy) = &self.tenancy else { return Ok(()) };
-        tenancy.check(|pod| {
-            let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
-            self.world.cluster().pod(namespace, name).is_some() || self.holds.has_place(pod)
-        })
+        let (world, groups, holds) = (&self.world, &self.groups, &self.holds);
+        let owners = Owners { world, groups, holds, removals: &self.removals };
+        tenancy.check(owners)
     }
 
     fn check_members(&self) -> Result<(), String> {

@@ -50,7 +50,7 @@ impl Scheduler {
         }
         let Ok(gang) = self.groups.gang_group(id) else { return false };
         let id = gang.first().copied().unwrap_or(id);
-        // What moves has its places.
+        // A group that moves has its places.
         if gang.iter().any(|own| self.holds.is_moving(*own)) || !self.is_of_one_queue(&gang) {
             return false;
         }
@@ -116,7 +116,7 @@ impl Scheduler {
             return;
         }
         self.end_reservation(id, ReservationEnd::Outranked);
-        self.reserve(admitted);
+        let quota = self.reserve(admitted);
         let Some(settings) = self.world.settings().preemption else { return };
         for &own in gang {
             self.stay_unschedulable(own, shortage);
@@ -127,7 +127,7 @@ impl Scheduler {
         for (_, node) in &placeholders {
             self.pods_changed(node);
         }
-        self.holds.claim(gang, plan.clone(), (now, until), placeholders);
+        self.holds.claim(gang, plan.clone(), (now, until), placeholders, quota);
         self.timers.insert((until, Timer::Reservation(id)));
         self.report.count(|metrics| &mut metrics.preemptions);
         let (count, pods) = (victims.len(), wanted.len());
@@ -161,7 +161,7 @@ impl Scheduler {
         if yields.is_empty() && others.is_empty() {
             return;
         }
-        // What a group takes back leaves more of others: too little may be left of them then.
+        // Cancelled evictions leave more of their groups: that may be too little of them then.
         yields.insert(id);
         loop {
             let known = (self.world.cluster(), &self.groups);

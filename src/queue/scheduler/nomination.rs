@@ -116,7 +116,7 @@ impl Scheduler {
     pub(super) fn suits(&self, id: GroupId, plan: &Plan) -> bool {
         let is_member = |pod: &Pod| {
             let Some((own, seq)) = self.groups.member(&full_name(pod)) else { return false };
-            let is_reserved = self.tenancy.as_ref().is_some_and(|tenancy| tenancy.reserves(own));
+            let is_reserved = self.holds.quota(own).is_some();
             self.groups.find(own, seq).is_some_and(|member| {
                 member.is_ready()
                     && is_same_shape(member.pod().shape(), pod.shape(), is_reserved)

@@ -1,11 +1,13 @@
 //! Quota: steps in which the tenancy is told, and answers.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::{Scheduler, Timer};
 use crate::base::Time;
 use crate::model::PodGroup;
 use crate::preempt::{Move, Victim};
+use crate::queue::holds::KeptQuota;
 use crate::queue::removals::pod_name;
 use crate::queue::tenancy::{Admitted, Owners, Refusal, Sought, Tenancy, whole_victim};
 use crate::queue::terms::error::QueueError;
@@ -15,8 +17,9 @@ use crate::state::Plan;
 impl Scheduler {
     /// The tenancy, and the owners that it reads; `None` without tenants.
     pub(super) fn tenancy_and_owners(&mut self) -> Option<(&mut Tenancy, Owners<'_>)> {
-        let (world, groups, removals) = (&self.world, &self.groups, &self.removals);
-        Some((self.tenancy.as_mut()?, Owners { world, groups, removals }))
+        let (world, groups, holds) = (&self.world, &self.groups, &self.holds);
+        let owners = Owners { world, groups, holds, removals: &self.removals };
+        Some((self.tenancy.as_mut()?, owners))
     }
 
     /// Sets timers for searches for victims.
@@ -116,11 +119,10 @@ impl Scheduler {
         found
     }
 
-    /// Reserves the quota that groups were given, until their victims have gone.
-    pub(super) fn reserve(&mut self, admitted: Vec<Admitted>) {
-        if let Some(tenancy) = &mut self.tenancy {
-            tenancy.reserve(admitted);
-        }
+    /// Reserves the quota that groups were given, until their victims have gone; their claim is to
+    /// keep it.
+    pub(super) fn reserve(&mut self, admitted: Vec<Admitted>) -> BTreeMap<GroupId, KeptQuota> {
+        self.tenancy.as_mut().map(|tenancy| tenancy.reserve(admitted)).unwrap_or_default()
     }
 
     /// Gives up the quota that is reserved for a group. `used` says that it was charged instead.

@@ -88,7 +88,7 @@ struct State {
 }
 
 /// The form in which states are saved. One of another form is refused.
-const FORM: u32 = 2;
+const FORM: u32 = 3;
 
 /// The first contradiction of a saved state.
 #[derive(Debug, thiserror::Error)]

@@ -33,8 +33,8 @@ impl Scheduler {
         }
         self.wake_sleepers();
         let changed = self.line.take_changed_heads();
-        let (world, groups, removals) = (&self.world, &self.groups, &self.removals);
-        let owners = Owners { world, groups, removals };
+        let (world, groups, holds) = (&self.world, &self.groups, &self.holds);
+        let owners = Owners { world, groups, holds, removals: &self.removals };
         self.tenancy.as_mut()?.next_ready(owners, &self.line, changed)
     }
 

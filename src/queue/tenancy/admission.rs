@@ -13,7 +13,8 @@ use core::cmp::Reverse;
 use crate::base::Time;
 use crate::model::{PodGroup, PreemptionPolicy};
 use crate::queue::groups::full_name;
-use crate::queue::tenancy::charges::{Charge, ReservedClaim};
+use crate::queue::holds::KeptQuota;
+use crate::queue::tenancy::charges::Charge;
 use crate::queue::tenancy::claims::{GroupClaim, restrict};
 use crate::queue::tenancy::shortage::{Short, refusal, shortage};
 use crate::queue::tenancy::standing::{Standing, standing};
@@ -335,7 +336,8 @@ impl Tenancy {
                 *id,
             ))
         };
-        self.reserved.keys().filter_map(gives).max().map(|(.., id)| id)
+        let kept = owners.holds.with_quota();
+        kept.filter_map(|id| gives(&id)).max().map(|(.., id)| id)
     }
 
     /// Quota for a group that does not fit, for a search of victims, and the groups that give it
@@ -431,21 +433,25 @@ impl Tenancy {
         self.tenants.keep(wanted.leaf, &wanted.assignment.usage, 1).ok().map(|()| wanted)
     }
 
-    /// Reserves the quota that groups were given, until their victims have gone.
-    pub(in crate::queue) fn reserve(&mut self, admitted: Vec<Admitted>) {
-        for given in admitted {
-            let _ = self.tenants.keep(given.leaf, &given.assignment.usage, -1);
-            let name = &given.claim.claim.name;
-            let _ = self.tenants.reserve(name, given.leaf, &given.assignment.usage);
-            let reserved = ReservedClaim::new(&given.claim, &given.assignment, &self.tenants);
-            self.reserved.insert(given.id, reserved);
+    /// Reserves the quota that groups were given, until their victims have gone. Returns the quota,
+    /// for the claim that is to keep it.
+    pub(in crate::queue) fn reserve(
+        &mut self,
+        admitted: Vec<Admitted>,
+    ) -> BTreeMap<GroupId, KeptQuota> {
+        let mut kept = BTreeMap::new();
+        for Admitted { id, leaf, claim, assignment, .. } in admitted {
+            let claim = &claim.claim;
+            let _ = self.tenants.keep(leaf, &assignment.usage, -1);
+            let _ = self.tenants.reserve(&claim.name, leaf, &assignment.usage);
+            kept.insert(id, KeptQuota::new(&claim.pod_sets, &assignment, &self.tenants));
         }
+        kept
     }
 
     /// Gives up the quota that is reserved for a group. `used` says that it was charged instead.
     pub(in crate::queue) fn unreserve(&mut self, owners: Owners<'_>, id: GroupId, used: bool) {
         let Some(queued) = owners.groups.get(&id) else { return };
-        self.reserved.remove(&id);
         if let Some((leaf, usage)) = self.tenants.unreserve(queued.name())
             && !used
         {
@@ -471,9 +477,9 @@ impl Tenancy {
         let name = &claim.claim.name;
         let going: Vec<HolderId> =
             self.leaving.iter().filter_map(|id| self.holder_of(*id)).collect();
-        let reserved = self.reserved.get(&id)?;
+        let reserved = owners.holds.quota(id)?;
         let (leaf, usage) = self.tenants.reserved(name)?;
-        let is_same = reserved.pod_sets == claim.claim.pod_sets
+        let is_same = reserved.pod_sets() == claim.claim.pod_sets
             && self.leaf(&claim.claim.queue) == Some(leaf);
         if !is_same || !self.tenants.is_active(leaf) {
             return None;
@@ -495,14 +501,14 @@ impl Tenancy {
     /// gone.
     pub(in crate::queue) fn suffices(&mut self, owners: Owners<'_>, id: GroupId) -> bool {
         let Some(claim) = self.group_claim(owners, id) else { return false };
-        let Some(reserved) = self.reserved.get(&id) else {
+        let Some(reserved) = owners.holds.quota(id) else {
             // Nothing is counted of what it asks for.
             return claim.claim.pod_sets.is_empty();
         };
         let going = self.leaving.iter().filter_map(|id| self.holder_of(*id));
         let going: Vec<HolderId> = going.collect();
         let leaf = self.tenants.reserved(&claim.claim.name).map(|(leaf, _)| leaf);
-        reserved.pod_sets == claim.claim.pod_sets
+        reserved.pod_sets() == claim.claim.pod_sets
             && self.leaf(&claim.claim.queue) == leaf
             && leaf.is_some_and(|leaf| self.tenants.is_active(leaf))
             && self.tenants.fits_reserved(&claim.claim.name, &going)

@@ -1,17 +1,16 @@
-//! Charges of groups, and claims that are reserved for them.
+//! Charges of groups, by pod.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::base::Time;
 use crate::model::Pod;
-use crate::queue::tenancy::claims::{GroupClaim, amounts_of, is_node_of};
-use crate::quota::{
-    AssignmentMode, FlavorChoice, PodSet, PodSetAssignment, QueueKind, QuotaAssignment,
-    ResourceGroup, Tenants, Usage,
-};
+use crate::queue::tenancy::claims::{amounts_of, is_node_of};
+use crate::queue::terms::ids::GroupId;
+use crate::quota::{QueueKind, ResourceGroup, Tenants};
 use crate::state::NodeView;
 
 /// The charge of a group, by pod, until the pod is gone.
@@ -32,57 +31,13 @@ pub(super) struct Charge {
     pub(super) pods: BTreeMap<String, Vec<(String, String, i64)>>,
 }
 
-/// The claim that is reserved for a group that waits for its victims, beside the amounts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
-pub(super) struct ReservedClaim {
-    /// The pod sets that the group asked for.
-    pub(super) pod_sets: Vec<PodSet>,
-    given: Vec<ReservedPodSet>,
-}
-
-/// The flavors that one pod set is given.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
-struct ReservedPodSet {
-    pod_set: usize,
-    count: u32,
-    /// Flavor, resource, amount.
-    flavors: Vec<(String, String, i64)>,
-}
-
-impl ReservedClaim {
-    pub(super) fn new(
-        claim: &GroupClaim,
-        assignment: &QuotaAssignment,
-        tenants: &Tenants,
-    ) -> ReservedClaim {
-        let given = assignment.pod_sets.iter().map(|set| {
-            let flavors = set.flavors.iter().zip(&set.requests).map(|(choice, amount)| {
-                let (flavor, resource) = tenants.tree().names(choice.of);
-                (flavor.into(), resource.into(), *amount)
-            });
-            ReservedPodSet { pod_set: set.pod_set, count: set.count, flavors: flavors.collect() }
-        });
-        ReservedClaim { pod_sets: claim.claim.pod_sets.clone(), given: given.collect() }
-    }
-
-    /// The assignment that was reserved, as one that fits.
-    pub(super) fn assignment(&self, usage: Usage, tenants: &Tenants) -> QuotaAssignment {
-        let mut assignment = QuotaAssignment::new(usage, AssignmentMode::Fit, 0);
-        for own in &self.given {
-            let mut set = PodSetAssignment::new(own.pod_set, own.count);
-            for (flavor, resource, amount) in &own.flavors {
-                if let Some(of) = tenants.tree().flavor_resource(flavor, resource) {
-                    set.flavors.push(FlavorChoice { of, mode: AssignmentMode::Fit, tried: None });
-                    set.requests.push(*amount);
-                }
-            }
-            assignment.pod_sets.push(set);
+impl Charge {
+    /// Leaves the name of the holder to others. A second time it changes nothing.
+    pub(super) fn set_apart(&mut self, id: GroupId) {
+        let suffix = format!("#{id}");
+        if !self.holder.ends_with(&suffix) {
+            self.holder.push_str(&suffix);
         }
-        assignment
     }
 }
 

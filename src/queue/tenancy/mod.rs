@@ -19,11 +19,12 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use self::charges::{Charge, ReservedClaim, flavors_on};
+use self::charges::{Charge, flavors_on};
 use self::claims::{is_node_of, preemptible};
 use self::sleepers::{Place, QuotaSleepers};
 use crate::base::{ObjectName, Time};
 use crate::queue::groups::{MemberState, QueuedGroup, full_name};
+use crate::queue::holds::KeptQuota;
 use crate::queue::terms::ids::{GroupId, QueueKey};
 use crate::queue::world::World;
 use crate::quota::{
@@ -58,8 +59,6 @@ pub(in crate::queue) struct Tenancy {
     aside_ended: Time,
     /// Number of sleeping groups that were looked at.
     looked_at: u64,
-    /// Claims that are reserved for groups that wait for their victims.
-    reserved: BTreeMap<GroupId, ReservedClaim>,
     /// Groups that quota does not name as victims, and until when; `None`: until they change.
     kept: BTreeMap<GroupId, Option<Time>>,
     /// Groups that are being evicted whole.
@@ -95,7 +94,6 @@ impl Tenancy {
             aside: None,
             aside_ended: Time::ZERO,
             looked_at: 0,
-            reserved: BTreeMap::new(),
             kept: BTreeMap::new(),
             leaving: BTreeSet::new(),
             reclaim_due: BTreeSet::new(),
@@ -127,16 +125,6 @@ impl Tenancy {
             self.heads.changed(&mut self.tenants, leaf);
             self.reclaim_due.extend(self.tenants.tree().path(leaf).last());
         }
-    }
-
-    /// Groups that quota is reserved for.
-    pub(in crate::queue) fn reserved_for(&self) -> impl Iterator<Item = GroupId> {
-        self.reserved.keys().copied()
-    }
-
-    /// Whether quota is reserved for a group that waits for its victims.
-    pub(in crate::queue) fn reserves(&self, id: GroupId) -> bool {
-        self.reserved.contains_key(&id)
     }
 
     /// The root of a leaf's tree.
@@ -187,7 +175,7 @@ impl Tenancy {
         } else {
             if self.tenants.find(&charge.holder).is_some_and(|other| Some(other) != before) {
                 // A group of this name was removed, and its pods still run.
-                charge.holder = format!("{}#{id}", charge.holder);
+                charge.set_apart(id);
             }
             let mut claim = Claim::new(charge.holder.clone(), charge.queue.clone());
             (claim.priority, claim.created) = (charge.priority, charge.created);
@@ -206,7 +194,7 @@ impl Tenancy {
                 }
             } else {
                 // A queue that is not there has nothing to charge. The name is left to others.
-                charge.holder = format!("{}#{id}", charge.holder);
+                charge.set_apart(id);
             }
             self.charged.extend(charge.pods.keys().map(|pod| (pod.clone(), id)));
             let queue = charge.queue.clone();
@@ -425,8 +413,12 @@ impl Tenancy {
 
     /// Checks the charges. Each is of a pod that is in the cluster or has a place held for it. Each
     /// holder has the amounts that its group is charged with, and each leaf uses the sum of its
-    /// holders.
-    pub(in crate::queue) fn check(&self, is_there: impl Fn(&str) -> bool) -> Result<(), String> {
+    /// holders. Quota is reserved as claims keep it, and put aside for the group that is known here.
+    pub(in crate::queue) fn check(&self, owners: Owners<'_>) -> Result<(), String> {
+        let is_there = |pod: &str| {
+            let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
+            owners.world.cluster().pod(namespace, name).is_some() || owners.holds.has_place(pod)
+        };
         let tree = self.tenants.tree();
         let mut pods = 0;
         for (id, charge) in &self.charges {
@@ -456,7 +448,36 @@ impl Tenancy {
         if pods != self.charged.len() {
             return Err(format!("{} charged pods, {pods} charges", self.charged.len()));
         }
-        self.check_leaves()
+        self.check_leaves()?;
+        self.check_kept(owners)
+    }
+
+    /// Checks what is kept for groups that wait.
+    fn check_kept(&self, owners: Owners<'_>) -> Result<(), String> {
+        let tree = self.tenants.tree();
+        let name_of = |id: &GroupId| owners.groups.get(id).map(QueuedGroup::name);
+        let mut kept = BTreeSet::new();
+        for id in owners.holds.with_quota() {
+            let name = name_of(&id).map_or("", |name| name.as_str());
+            let own = owners.holds.quota(id).map(KeptQuota::amounts).unwrap_or_default();
+            let usage = self.tenants.reserved(name).into_iter().flat_map(|(_, usage)| usage);
+            let usage = usage.filter(|(_, amount)| *amount != 0);
+            let reserved = usage.map(|&(of, amount)| (tree.names(of), amount));
+            if reserved.collect::<BTreeMap<_, _>>() != own {
+                return Err(format!("other quota is reserved for {name} than its claim keeps"));
+            }
+            kept.insert(name);
+        }
+        if let Some(name) = self.tenants.reserving().find(|name| !kept.contains(name)) {
+            return Err(format!("quota is reserved for {name}, and no claim keeps it"));
+        }
+        let aside = self.aside.and_then(|id| name_of(&id)).map(ObjectName::as_str);
+        match self.tenants.aside() {
+            Some(name) if self.aside.is_none() || aside.is_some_and(|own| own != name) => {
+                Err(format!("quota is put aside for {name}, and not known to be"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_leaves(&self) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! The owners that tenancy reads.
 
 use crate::queue::groups::Groups;
+use crate::queue::holds::Holds;
 use crate::queue::removals::Removals;
 use crate::queue::world::World;
 
@@ -9,5 +10,6 @@ use crate::queue::world::World;
 pub(in crate::queue) struct Owners<'a> {
     pub(in crate::queue) world: &'a World,
     pub(in crate::queue) groups: &'a Groups,
+    pub(in crate::queue) holds: &'a Holds,
     pub(in crate::queue) removals: &'a Removals,
 }

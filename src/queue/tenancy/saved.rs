@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::Time;
 use crate::queue::tenancy::Tenancy;
-use crate::queue::tenancy::charges::{Charge, ReservedClaim};
+use crate::queue::tenancy::charges::Charge;
 use crate::queue::tenancy::sleepers::Place;
 use crate::queue::terms::ids::{GroupId, QueueKey};
 use crate::quota::{Head, QueueId, QueueKind, SavedTenants, Tenants, Usage};
@@ -55,8 +55,6 @@ pub(in crate::queue) struct SavedTenancy {
     aside: Option<GroupId>,
     #[serde(default)]
     aside_ended: Time,
-    #[serde(default)]
-    reserved: BTreeMap<GroupId, ReservedClaim>,
     #[serde(default)]
     kept: BTreeMap<GroupId, Option<Time>>,
     #[serde(default)]
@@ -108,7 +106,6 @@ impl SavedTenancy {
             asked: tenancy.asked.iter().filter_map(asked).collect(),
             aside: tenancy.aside,
             aside_ended: tenancy.aside_ended,
-            reserved: tenancy.reserved.clone(),
             kept: tenancy.kept.clone(),
             leaving: tenancy.leaving.clone(),
             reclaim_due: sorted(tenancy.reclaim_due.iter().filter_map(named)),
@@ -119,7 +116,6 @@ impl SavedTenancy {
     pub(in crate::queue) fn restore(self) -> Tenancy {
         let saved = self;
         let mut tenancy = Tenancy::new(saved.tenants.restore());
-        tenancy.reserved = saved.reserved;
         (tenancy.kept, tenancy.leaving) = (saved.kept, saved.leaving);
         for (id, charge) in saved.charges {
             tenancy.charge(id, charge);

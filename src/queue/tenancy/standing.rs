@@ -23,11 +23,11 @@ pub(super) enum Standing {
 
 /// The standing of a group that quota names.
 pub(super) fn standing(owners: Owners<'_>, id: GroupId) -> Standing {
-    let Owners { world, groups, removals } = owners;
+    let Owners { world, groups, removals, .. } = owners;
     let Some(queued) = groups.get(&id) else { return Standing::Kept(None) };
     let soon = world.now().after(world.settings().backoff.after(1));
     if queued.leaves_whole() {
-        // What moves gives nothing back.
+        // A group that moves gives nothing back.
         let moves = removals.iter().any(|own| own.root() == Some(id) && !own.is_victim());
         return if moves { Standing::Kept(Some(soon)) } else { Standing::Going };
     }

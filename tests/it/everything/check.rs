@@ -53,23 +53,26 @@ impl World {
             let is_bound = members.iter().any(|(_, pod)| pod.node.is_some());
             let is_done = members.iter().any(|(_, pod)| pod.finished);
             let in_flight = self.flights.iter().any(|flight| flight.groups.contains(&name));
-            let all_asked = members
-                .iter()
-                .filter(|(_, pod)| pod.node.is_some())
-                .all(|(pod, _)| self.is_asked(pod) || self.is_leaving(pod));
+            let bound = || members.iter().filter(|(_, pod)| pod.node.is_some());
+            let all_asked = bound().all(|(pod, _)| self.is_asked(pod) || self.is_leaving(pod));
+            // Its scheduler does not know of the decisions of others.
+            let own_asks = || self.asks.iter().filter(|ask| ask.owner == gang.owner);
+            let all_own = bound().all(|(pod, _)| {
+                own_asks().any(|ask| ask.pods.contains(*pod)) || self.is_leaving(pod)
+            });
             let waits = self.processes[gang.owner].waits(&name);
             let now = self.now;
             let gang = self.gangs.get_mut(&name).unwrap();
             let goes = gang.evicting || gang.goes;
             if is_bound {
-                gang.goes = all_asked || waits == Waits::Evicting;
+                gang.goes = all_own || waits == Waits::Evicting;
             }
             if !is_bound && !in_flight && (!is_done || goes) {
                 (gang.started, gang.evicting, gang.raised, gang.below) =
                     (false, false, false, None);
             } else if has_minimum && is_bound && !in_flight {
                 (gang.started, gang.raised, gang.below) = (true, false, None);
-            } else if gang.evicting || gang.goes {
+            } else if gang.evicting || gang.goes || is_bound && all_asked {
                 gang.below = None;
             } else if gang.started && !gang.raised && !has_minimum {
                 gang.below.get_or_insert(now);

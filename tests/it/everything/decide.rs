@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx::queue::Ticket;
 
-use super::drive::{Decided, Unit};
+use super::drive::{Decided, Heard, Unit};
 use super::setup::{CPUS, STALE_AFTER, START_TIMEOUT};
 use super::world::{Ask, Flight, Leaving, World};
 
@@ -17,15 +17,13 @@ impl World {
                 assert!(round < 400, "decisions never end");
                 let now = self.now;
                 let Some(decisions) = self.processes[owner].poll(now) else { break };
-                let held = self.processes[owner].hear();
-                self.note_held(owner, held);
+                self.hear(owner);
                 for decided in decisions {
                     self.tell(|| format!("  {owner} decides {decided:?}"));
                     self.take(owner, decided);
                 }
             }
-            let held = self.processes[owner].hear();
-            self.note_held(owner, held);
+            self.hear(owner);
             // Claims end also by time, and with their group.
             let live = self.processes[owner].reservations();
             self.claims.retain(|(other, group), _| {
@@ -34,10 +32,15 @@ impl World {
         }
     }
 
-    fn note_held(&mut self, owner: usize, groups: Vec<String>) {
-        for group in groups {
+    fn hear(&mut self, owner: usize) {
+        let Heard { held, ended } = self.processes[owner].hear();
+        for group in held {
             self.counts.held += 1;
             self.held.insert((owner, group), self.now);
+        }
+        // A reservation may follow in its place.
+        for group in ended {
+            self.claims.remove(&(owner, group));
         }
     }
 
@@ -80,7 +83,7 @@ impl World {
                 self.ask(owner, ticket, &by, units, &places);
             }
             Decided::Move { ticket, by, units, places } => {
-                self.check_moves(owner, &by, &units);
+                self.check_moves(owner, ticket, &by, &units);
                 self.ask(owner, ticket, &by, units, &places);
             }
             Decided::Cancel { ticket, units } => {
@@ -160,6 +163,7 @@ impl World {
             if held.is_none_or(|since| self.quota_changed < since) {
                 self.check_quota(owner, group);
             }
+            self.moved.remove(group);
             if self.claims.remove(&(owner, group.clone())).is_some() {
                 self.counts.served += 1;
             }

@@ -2,13 +2,14 @@
 //!
 //! Pods and groups have their short names in the model; all stand in namespace `default`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use phalanx::framework::PermitVerdict;
 use phalanx::preempt::{DisruptionBudget, Victim};
 use phalanx::queue::{
-    Gone, GroupChange, GroupEvent, GroupState, PriorityThenTime, SavedScheduler, Ticket,
+    Gone, GroupChange, GroupEvent, GroupState, PriorityThenTime, ReservationEnd, SavedScheduler,
+    Ticket,
 };
 use phalanx::quota::{Queue, QueueKind};
 use phalanx::{
@@ -140,6 +141,15 @@ pub(super) enum Waits {
     Evicting,
 }
 
+/// Events that the model reads.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// Groups that a permit has come to hold.
+    pub(super) held: Vec<String>,
+    /// Groups whose claim, if they had one, has ended without a start.
+    pub(super) ended: BTreeSet<String>,
+}
+
 /// A scheduler, and one that was restored from its save and is fed with the same.
 pub(super) struct Process {
     scheduler: Scheduler,
@@ -200,18 +210,26 @@ impl Process {
         self.both(|s| s.poll_decision(now)).map(decided)
     }
 
-    /// Drains the events; groups that a permit has come to hold.
-    pub(super) fn hear(&mut self) -> Vec<String> {
-        let mut held = Vec::new();
+    /// Drains the events.
+    pub(super) fn hear(&mut self) -> Heard {
+        let mut heard = Heard::default();
         while let Some(GroupEvent { at, group, change, .. }) = self.alike(Scheduler::poll_event) {
             if self.loud {
                 eprintln!("      {at:?} {group}: {change:?}");
             }
-            if matches!(change, GroupChange::Held { .. }) {
-                held.push(short(group.as_str()));
+            let group = short(group.as_str());
+            match change {
+                GroupChange::Held { .. } => heard.held.push(group),
+                GroupChange::Preempting { .. } => {
+                    heard.ended.remove(&group);
+                }
+                GroupChange::ReservationEnded { reason } if reason != ReservationEnd::Used => {
+                    heard.ended.insert(group);
+                }
+                _ => {}
             }
         }
-        held
+        heard
     }
 
     pub(super) fn next_wake(&self) -> Option<Time> {

@@ -97,7 +97,8 @@ impl World {
     /// A group that is given room has quota for it.
     pub(super) fn check_quota(&self, owner: usize, group: &str) {
         let queue = &self.gangs[group].tree.queue;
-        if !self.rules.tenants {
+        // A unit that moves keeps its quota, whatever becomes of the queue.
+        if !self.rules.tenants || self.moved.contains(group) {
             return;
         }
         let state = &self.queues[queue];

@@ -137,7 +137,7 @@ impl World {
         let is_simple = process.reservations().len() <= 1
             && self.held.is_empty()
             && self.asks.is_empty()
-            && own.tree.gang_group.is_empty()
+            && self.together(by).len() == 1
             && self.members(by).all(is_pending)
             && self.leaving.is_empty();
         // With tenants victims may be taken for quota.
@@ -188,7 +188,7 @@ impl World {
 
     /// A unit that moves runs whole, is not protected, has room where it goes, and breaks no
     /// budget.
-    pub(super) fn check_moves(&self, owner: usize, by: &str, units: &[Unit]) {
+    pub(super) fn check_moves(&self, owner: usize, ticket: Ticket, by: &str, units: &[Unit]) {
         let mut gone = BTreeSet::new();
         for unit in units {
             for (pod, to) in unit.pods.iter().zip(&unit.to) {
@@ -206,7 +206,9 @@ impl World {
                 }
             }
             let own: BTreeSet<String> = unit.pods.iter().cloned().collect();
-            let is_begun = unit.pods.iter().any(|pod| self.pods[pod].deleting);
+            // A move that has not begun is not asked for again.
+            let is_begun = unit.pods.iter().any(|pod| self.pods[pod].deleting)
+                || self.asked.contains(&(owner, ticket, unit.name.clone()));
             for to in unit.to.iter().collect::<BTreeSet<_>>() {
                 let coming = unit.pods.iter().zip(&unit.to).filter(|(_, other)| *other == to);
                 let coming: i64 = coming.map(|(pod, _)| self.pods[pod].gpus()).sum();

@@ -136,6 +136,8 @@ pub(super) struct World {
     pub(super) held: BTreeMap<(usize, String), Time>,
     /// Units asked for before, by ticket.
     pub(super) asked: BTreeSet<(usize, Ticket, String)>,
+    /// Groups of which units have left to move, until they are bound again.
+    pub(super) moved: BTreeSet<String>,
     /// Pods whose eviction has failed at some time.
     pub(super) failed: BTreeSet<String>,
     /// When a queue, or who stands in it, last changed.
@@ -167,6 +169,7 @@ impl World {
             claims: BTreeMap::new(),
             held: BTreeMap::new(),
             asked: BTreeSet::new(),
+            moved: BTreeSet::new(),
             failed: BTreeSet::new(),
             quota_changed: Time::ZERO,
             quiet: None,
@@ -225,6 +228,8 @@ impl World {
         self.claims.retain(|(other, _), _| *other != owner);
         self.held.retain(|(other, _), _| *other != owner);
         self.asked.retain(|(other, ..)| *other != owner);
+        let is_own = |name: &String| self.gangs.get(name).is_some_and(|gang| gang.owner == owner);
+        self.moved.retain(|name| !is_own(name));
         let mut process = self.process(owner);
         process.begin_sync(now);
         for (colour, state) in &self.budgets {
@@ -429,6 +434,9 @@ impl World {
         for ask in self.asks.iter_mut().filter(|ask| ask.pods.contains(pod)) {
             ask.pods.remove(pod);
             ask.begun = true;
+            if !ask.to.is_empty() {
+                self.moved.extend(root.clone());
+            }
         }
         self.asks.retain(|ask| !ask.pods.is_empty());
         if how == Leave::Anew {

@@ -132,6 +132,33 @@ fn room_that_was_promised_to_a_group_that_leaves_is_given_to_others() {
     }
 }
 
+/// Refused: a group without a place at its promised start was not tried when a node might be again.
+#[test]
+fn a_group_that_all_nodes_have_refused_is_tried_when_one_may_be_again() {
+    for (rule, nodes) in
+        [(Backfill::easy(), 2), (Backfill::conservative(), 2), (Backfill::conservative(), 3)]
+    {
+        let mut scheduler = under(rule, nodes, 1);
+        scheduler.handle_group(job("g", 1, 10), at(0)).unwrap();
+        let (mut now, mut refused) = (at(0), 0);
+        for _ in 0..200 {
+            match scheduler.poll_decision(now) {
+                Some(Decision::Bind { ticket, .. }) => {
+                    refused += 1;
+                    let result = Err("refused".into());
+                    scheduler.handle_binding(ticket, "default", "g-0", result, now).unwrap();
+                }
+                Some(other) => panic!("{other:?}"),
+                None => now = scheduler.next_wake().expect("it is tried again"),
+            }
+            if refused > 4 * nodes {
+                break;
+            }
+        }
+        assert!(refused > 4 * nodes, "{refused} attempts until {now:?}");
+    }
+}
+
 /// A framework whose permit denies until a time.
 fn denies_until(secs: u64) -> Framework {
     let permit = permit_fn("gate", move |cx| {

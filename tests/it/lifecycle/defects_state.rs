@@ -6,7 +6,9 @@ use phalanx::framework::{PermitVerdict, permit_fn};
 use phalanx::model::Amounts;
 use phalanx::plugins::Fit;
 use phalanx::preempt::Victim;
-use phalanx::queue::{Gate, Gone, GroupState, PreemptionSettings, Settings};
+use phalanx::queue::{
+    Gate, Gone, GroupState, PreemptionSettings, PriorityThenTime, SavedScheduler, Settings,
+};
 use phalanx::quota::{Claim, Flavor, PodSet, Queue, QueueKind, Quota, QuotaError, Tenants};
 use phalanx::{Cluster, Decision, Event, Framework, Node, PodGroup, QueueError, Scheduler};
 
@@ -86,6 +88,27 @@ fn pods_that_run_are_charged_to_their_queue_when_it_comes() {
     assert_eq!(used(&scheduler, "a"), Some(1));
     delete(&mut scheduler, "old-0", at(2));
     assert_eq!(used(&scheduler, "a"), Some(0));
+}
+
+/// A group that runs in a queue that is not known holds no quota, and leaves its name to others.
+#[test]
+fn a_charge_without_a_queue_is_restored_as_it_was_saved() {
+    let mut scheduler = with_queues(&[("b", 2)], 2);
+    scheduler.handle_group(PodGroup::gang("old", 1).queue("a"), at(0)).unwrap();
+    for pod in 0..2 {
+        let pod = gpu().name(format!("old-{pod}")).in_group("old").on(format!("n000{pod}"));
+        scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(0)).unwrap();
+    }
+    delete(&mut scheduler, "old-1", at(1));
+    let text = serde_json::to_string(&scheduler.save()).unwrap();
+    let saved: SavedScheduler = serde_json::from_str(&text).unwrap();
+    let mut again = Scheduler::restore(saved, Framework::default(), PriorityThenTime);
+    assert_eq!(serde_json::to_string(&again.save()).unwrap(), text);
+    for scheduler in [&mut scheduler, &mut again] {
+        scheduler.handle_queue(queue("a", 2), at(2)).unwrap();
+        assert_eq!(used(scheduler, "a"), Some(1));
+        scheduler.check().unwrap();
+    }
 }
 
 #[test]

@@ -15,9 +15,10 @@ impl Scheduler {
     pub(super) fn conservative(&mut self, freed: bool, arrived: &BTreeSet<GroupId>) {
         let (backfill, reads) = self.backfill_parts();
         let mut line = backfill.sorted(reads);
-        backfill.pass_over_stuck(&mut line, freed, arrived);
+        let is_back = |id: GroupId| arrived.contains(&id) || reads.refusal_is_over(id);
+        let are_back = backfill.pass_over_stuck(&mut line, freed, is_back);
         let is_new = |id: &GroupId| arrived.contains(id);
-        let mut is_due = freed || line.iter().any(is_new);
+        let mut is_due = freed || are_back || line.iter().any(is_new);
         let mut freed = freed;
         // A promise that cannot be kept releases room to others.
         while self.promise_starts(&mut line, is_due, freed) {
