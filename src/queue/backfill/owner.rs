@@ -294,7 +294,7 @@ impl BackfillLine {
     }
 
     /// The shortage of a group for which there is too little room: counted by class where its pods
-    /// are alike.
+    /// are alike. `None` if its pods have room by count.
     pub(in crate::queue) fn shortage_of(
         &mut self,
         reads: Reads<'_>,
@@ -315,7 +315,6 @@ impl BackfillLine {
         }
         let tree = reads.tree_of(id)?;
         let found = waiting.shortage(reads.world(), &tree, KnownRoom::Unknown);
-        let infeasible = || Shortage::Placement { outcome: String::from("infeasible") };
-        Some(found.map_or_else(infeasible, |(shortage, _)| shortage))
+        found.map(|(shortage, _)| shortage)
     }
 }

@@ -137,13 +137,12 @@ impl Scheduler {
                         self.report.count(|metrics| &mut metrics.backfilled);
                     }
                 }
-                Tried::Waits(shortage) => {
-                    self.wait_in_line(id, shortage);
-                    if overdue.contains(&id) {
-                        self.backfill.note_stuck(id);
-                        broken.insert(id);
-                    }
+                Tried::Waits(shortage) if overdue.contains(&id) => {
+                    self.wait_at_most(id, shortage);
+                    self.backfill.note_stuck(id);
+                    broken.insert(id);
                 }
+                Tried::Waits(shortage) => self.wait_in_line(id, shortage),
                 Tried::Left if self.holds.promise(id).is_some() => {
                     broken.insert(id);
                 }

@@ -16,6 +16,13 @@ impl Scheduler {
         self.wait_until(id, shortage, None);
     }
 
+    /// A group that waits on in the line, and why: an event may help it that nobody tells, so it is
+    /// tried again after [`Settings::max_in_unschedulable`](crate::queue::Settings::max_in_unschedulable).
+    pub(super) fn wait_at_most(&mut self, id: GroupId, shortage: Shortage) {
+        let retry = self.world.now().after(self.world.settings().max_in_unschedulable);
+        self.wait_until(id, shortage, Some(retry));
+    }
+
     /// A group that waits on in the line, until a time at most, and why.
     fn wait_until(&mut self, id: GroupId, shortage: Shortage, retry: Option<Time>) {
         // Then there is another pass. An answer of a class may be older than the end of its refusals.
@@ -68,7 +75,6 @@ impl Scheduler {
             (other != id).then_some(Shortage::Promised { to, at })
         });
         let infeasible = || Shortage::Placement { outcome: String::from("infeasible") };
-        let retry = self.world.now().after(self.world.settings().max_in_unschedulable);
-        self.wait_until(id, first.unwrap_or_else(infeasible), Some(retry));
+        self.wait_at_most(id, first.unwrap_or_else(infeasible));
     }
 }
