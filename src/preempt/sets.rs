@@ -78,7 +78,7 @@ impl Search<'_, '_> {
     /// A set that suffices by counting, and does no longer if one unit of it is put back; of a set
     /// that suffices. `None` if it cannot be closed.
     fn put_back(&mut self, b: &Branching<'_>, set: &[u32]) -> Option<Vec<u32>> {
-        let whole = self.units.closure(set, &mut self.marks);
+        let whole = self.closure(set);
         let is_admitted = whole.iter().all(|&atom| self.admits(b.level, atom));
         let mut set =
             if is_admitted && self.may_begin(&whole) { whole } else { self.closed_part(b, set) };
