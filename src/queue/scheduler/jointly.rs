@@ -28,6 +28,11 @@ impl Scheduler {
         }
         let holds = self.holds_that_yield(id, &Yielding::of_less_important());
         let aside = self.holds.set_aside(&mut self.world, holds.into_iter());
+        let less_important = self.less_important(id);
+        let back = match self.tenancy_and_owners() {
+            Some((tenancy, owners)) => tenancy.hold_back(owners, &less_important),
+            None => Vec::new(),
+        };
         let movable = self.movable(id);
         let mut found = None;
         if !movable.is_empty() {
@@ -39,6 +44,9 @@ impl Scheduler {
             found = found.filter(|(found, _)| self.is_suitable(id, found));
         }
         Holds::put_back(&mut self.world, aside);
+        if let Some(tenancy) = &mut self.tenancy {
+            tenancy.let_go(back);
+        }
         let (mut found, wanted) = found?;
         found.plan.forget_avoided();
         // Groups that leave for others give quota back, and have not yet.

@@ -266,7 +266,7 @@ impl Tenancy {
         let first = self.decide_claim(owners, claim, ends)?;
         let mut last = None;
         let mut aside: BTreeMap<GroupId, (String, QueueId, Usage)> = BTreeMap::new();
-        let mut staying = Vec::new();
+        let mut back = Vec::new();
         while let Some(id) = self.last_reserved(owners, claim, last.as_ref().unwrap_or(&first)) {
             let Some(name) = owners.groups.get(&id).map(|queued| queued.name().to_string()) else {
                 break;
@@ -274,18 +274,13 @@ impl Tenancy {
             let Some((leaf, usage)) = self.tenants.unreserve(&name) else { break };
             aside.insert(id, (name, leaf, usage));
             // Guarantees hold for groups that go for the reserved claim alone: they stay without it.
-            for root in self.leaving_for(owners, id) {
-                self.set_holder_leaving(root, false);
-                staying.push(root);
-            }
+            back.extend(self.hold_back(owners, &[id]));
             last = self.decide_claim(owners, claim, ends).ok();
             if last.is_none() {
                 break;
             }
         }
-        for root in staying {
-            self.set_holder_leaving(root, true);
-        }
+        self.let_go(back);
         for (name, leaf, usage) in aside.values() {
             let _ = self.tenants.reserve(name, *leaf, usage);
         }
@@ -312,6 +307,31 @@ impl Tenancy {
             own.peek().is_some() && own.all(|own| own.by() == by && !own.has_begun())
         };
         self.leaving.iter().copied().filter(goes_for_it).collect()
+    }
+
+    /// Counts groups as staying that are to leave for some reserved claims alone: another claim that
+    /// takes them over ends those, and leaves guarantees as they are. Returns the groups, for
+    /// [`Tenancy::let_go`].
+    pub(in crate::queue) fn hold_back(
+        &mut self,
+        owners: Owners<'_>,
+        claims: &[GroupId],
+    ) -> Vec<GroupId> {
+        let mut back = Vec::new();
+        for &claim in claims {
+            for root in self.leaving_for(owners, claim) {
+                self.set_holder_leaving(root, false);
+                back.push(root);
+            }
+        }
+        back
+    }
+
+    /// Counts groups as leaving that were held back.
+    pub(in crate::queue) fn let_go(&mut self, back: Vec<GroupId>) {
+        for root in back {
+            self.set_holder_leaving(root, true);
+        }
     }
 
     /// The last in line of the reserved claims in other leaves that a decision names groups of, for
