@@ -9,7 +9,6 @@ mod defects_sync;
 mod edges;
 mod failures;
 mod growth;
-mod growth_of_inputs;
 mod model;
 mod moves;
 mod needs;
