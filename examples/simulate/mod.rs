@@ -255,10 +255,12 @@ impl Grid<'_> {
         let known = self.known();
         let results = self.results.map(|file| {
             let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
-            let ended = opened.and_then(|mut opened| match self.is_cut_off() {
+            let ended = opened.and_then(|mut opened| {
                 // The next cell begins a line of its own.
-                true => std::io::Write::write_all(&mut opened, b"\n").map(|()| opened),
-                false => Ok(opened),
+                if self.is_cut_off() {
+                    std::io::Write::write_all(&mut opened, b"\n")?;
+                }
+                Ok(opened)
             });
             ended.map(Mutex::new).map_err(|error| format!("{file}: {error}"))
         });

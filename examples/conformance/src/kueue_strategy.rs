@@ -200,10 +200,9 @@ impl Problem {
             let homes = stay.iter().map(|domain| Some((leaf(&domain.values)?, domain.count)));
             match homes.collect::<Option<Vec<_>>>() {
                 Some(homes) if !afresh => running = homes,
-                Some(_) => {}
                 None if replaces => return Ok(None),
                 // Elastic pods of a domain that is gone are placed afresh.
-                None => {}
+                Some(_) | None => {}
             }
         }
         let template = template(set);

@@ -68,7 +68,7 @@ impl Request<'_> {
 /// A device that some of the nodes may reach.
 struct Device<'a> {
     slice: &'a ResourceSlice,
-    device: &'a SliceDevice,
+    own: &'a SliceDevice,
     /// The node that alone reaches it.
     home: Option<&'a str>,
 }
@@ -155,7 +155,7 @@ fn devices_of<'a>(cluster: &'a Cluster, names: &BTreeSet<&str>) -> Vec<Device<'a
             usage.and_then(|usage| usage.get(&*device.name)).is_some_and(DeviceUsage::is_whole)
         };
         let free = slice.devices.iter().filter(|device| !taken(device));
-        devices.extend(free.map(|device| Device { slice, device, home }));
+        devices.extend(free.map(|device| Device { slice, own: device, home }));
     }
     devices
 }
@@ -176,7 +176,7 @@ fn served(wanted: &Wanted, place: usize, devices: &[Device<'_>]) -> Option<(Vec<
             _ => 0,
         });
         let selectors = &wanted.selectors[place][choice];
-        for (Device { slice, device, .. }, serves) in devices.iter().zip(&mut serves) {
+        for (Device { slice, own: device, .. }, serves) in devices.iter().zip(&mut serves) {
             let facts = DeviceFacts::new(&slice.driver, device);
             *serves = *serves
                 || device.taints.iter().all(|taint| {
@@ -194,7 +194,7 @@ fn scarcity_of(
     devices: &[Device<'_>],
 ) -> Option<Scarcity> {
     let there = || devices.iter().zip(&own.serves).filter(|(_, serves)| **serves);
-    if there().any(|(device, _)| device.device.shareable) {
+    if there().any(|(device, _)| device.own.shareable) {
         return None;
     }
     let is_confined = |other: &&Request<'_>| {
@@ -215,7 +215,7 @@ fn scarcity_of(
                 }
             }
             let mut groups: BTreeMap<(Option<&str>, Option<&Attribute>), u64> = BTreeMap::new();
-            for (Device { slice, device, home }, _) in there() {
+            for (Device { slice, own: device, home }, _) in there() {
                 let value = same.map(|same| device.attribute_of(&slice.driver, same));
                 if value != Some(None) {
                     *groups.entry((*home, value.flatten())).or_default() += 1;

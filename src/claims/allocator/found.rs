@@ -41,10 +41,7 @@ pub(super) fn allocation(node: &str, given: &[Given<'_>]) -> Allocation {
             share: device.shareable.then(|| takes.cloned().unwrap_or_default()),
         }
     });
-    let mut allocation = Allocation::default();
-    allocation.devices = devices.collect();
-    allocation.nodes = nodes(node, given);
-    allocation
+    Allocation { devices: devices.collect(), nodes: nodes(node, given) }
 }
 
 /// The nodes that reach all devices.

@@ -40,7 +40,7 @@ fn victims(cluster: &Cluster, running: &RunningWork, group: &PodGroup) -> Vec<St
     let mut names: Vec<String> = Vec::new();
     for pod in found.victims.iter().flat_map(|victim| &victim.pods) {
         after.remove_pod(&pod.namespace, &pod.name).unwrap();
-        names.push(pod.name.to_string());
+        names.push(pod.name.clone());
     }
     is_sound(&found.plan, group, &after, &framework).unwrap();
     names.sort();

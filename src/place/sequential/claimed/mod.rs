@@ -294,9 +294,8 @@ fn open_tables(
     }
     let suits = indices.iter().all(|&index| {
         let table = &mut cache.tables[index];
-        !table.has_non_local()
-            && !(gang.members() > 1 && table.prepared.reads_pods)
-            && table.resolve(cluster, gang.members())
+        let reads = gang.members() > 1 && table.prepared.reads_pods;
+        !(table.has_non_local() || reads) && table.resolve(cluster, gang.members())
     });
     if !suits {
         return None;
