@@ -357,7 +357,7 @@ fn streams_of_every_form_are_accounted_for_document_by_document() {
     assert_eq!(account("stream.json", &text), (named(&[(0, "a"), (1, "b")]), String::new()));
     // Lines that end as on Windows, anchors, and a document that is empty.
     let text = "---\r\napiVersion: v1\r\nkind: Node\r\nmetadata: &m {name: a}\r\n---\r\n---\r\n\
-                apiVersion: v1\r\nkind: Node\r\nmetadata: {name: b, labels: {x: y}}\r\n";
+                apiVersion: v1\r\nkind: Node\r\nmetadata: {name: b, labels: {x: z}}\r\n";
     assert_eq!(account("crlf.yaml", text), (named(&[(0, "a"), (2, "b")]), String::new()));
     // A document that is no YAML is an error with its line, and those beside it are read.
     let text = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n---\na: [\n---\napiVersion: v1\n\

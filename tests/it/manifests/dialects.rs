@@ -121,7 +121,7 @@ fn groups_come_by_priority_and_then_in_the_order_of_the_input() {
              [{{name: c}}], {spec}}}, {rest}}}"
         )
     };
-    let volumes = "volumes: [{name: v, cinder: {volumeID: d}}]";
+    let system = "os: {name: windows}";
     let text = [
         &pod("name: low", "", ""),
         "\n---\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, \
@@ -130,14 +130,14 @@ fn groups_come_by_priority_and_then_in_the_order_of_the_input() {
         &pod("name: a", "priority: 9, schedulingGates: [{name: wait}]", ""),
         &pod("name: done", "nodeName: n", "status: {phase: Failed}"),
         &pod("name: gone, deletionTimestamp: x", "", ""),
-        &pod("name: vol", volumes, ""),
+        &pod("name: other", system, ""),
         "\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}",
         "\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: d}}",
     ]
     .concat();
     let manifests = written(&text).unwrap();
     let names: Vec<ObjectName> = manifests.groups.iter().map(PodGroup::full_name).collect();
-    assert_eq!(names, ["x/b", "default/a", "default/low", "default/vol"]);
+    assert_eq!(names, ["x/b", "default/a", "default/low", "default/other"]);
     assert_eq!(manifests.groups[1].pods[0].scheduling_gates, ["wait"]);
     assert!(manifests.bound.is_empty());
     let notes: Vec<String> = manifests.notes.iter().map(ToString::to_string).collect();
@@ -148,8 +148,8 @@ fn groups_come_by_priority_and_then_in_the_order_of_the_input() {
         [
             gated,
             left_out,
-            "pod default/vol: /spec/volumes/0/cinder is not in force: volumes that a driver serves in \
-             place of a plug-in are not counted"
+            "pod default/other: /spec/os/name is not in force: kubelet alone looks at it: a node \
+             selector says where it runs"
         ]
     );
     let ignored: Vec<&str> = manifests.ignored.keys().map(String::as_str).collect();
