@@ -62,11 +62,11 @@ impl fmt::Display for FieldRemark {
 ///
 /// let pod: Value = serde_json::from_str(
 ///     r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {
-///         "nodeSelector": {"disk": "ssd"}, "volumes": [{"name": "v", "cinder": {}}]}}"#,
+///         "nodeSelector": {"disk": "ssd"}, "os": {"name": "windows"}}}"#,
 /// )?;
 /// let reading = Reading::of(&pod, Mode::AsWritten);
 /// assert_eq!(reading.honoured, ["/spec/nodeSelector/disk"]);
-/// assert_eq!(reading.refused[0].path, "/spec/volumes/0/cinder");
+/// assert_eq!(reading.refused[0].path, "/spec/os/name");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
