@@ -7,14 +7,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::assembly::{Assembly, Identity, Leaf, Located, fault};
+use super::assembly::{Assembly, Identity, Leaf, Located, expand, fault};
 use super::claimed;
 use super::devices::Ask;
 use super::error::Error;
+use super::field::Note;
 use super::groups::{GroupObject, QUEUE_NAME};
-use super::kinds;
 use super::koordinator;
-use super::manifests::{Manifests, Note};
+use super::manifests::Manifests;
 use super::membership::{InlineGang, Membership};
 use super::mode::Mode;
 use super::objects::Objects;
@@ -34,7 +34,7 @@ pub(super) fn assemble(objects: Objects) -> Result<Manifests, Error> {
 
 fn run(mut objects: Objects) -> Located<Manifests> {
     let strict = objects.mode == Mode::AsWritten;
-    let workloads = kinds::expand(&mut objects)?;
+    let workloads = expand(&mut objects)?;
     resolve_priorities(&mut objects, strict)?;
     objects.owners.apply(&mut objects.pods);
     withhold(&mut objects);

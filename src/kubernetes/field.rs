@@ -281,3 +281,25 @@ impl<'a> Field<'a> {
         }
     }
 }
+
+/// A remark on one object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub struct Note {
+    /// The object, as kind and name: `pod default/a`.
+    pub object: String,
+    /// The remark.
+    pub text: String,
+}
+
+impl Note {
+    pub(super) fn new(root: &Field<'_>, text: &str) -> Note {
+        Note { object: root.object.name.clone(), text: text.to_string() }
+    }
+}
+
+impl core::fmt::Display for Note {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}: {}", self.object, self.text)
+    }
+}

@@ -1,12 +1,11 @@
 //! The result of reading manifests, in types of the model.
 
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::devices::NodeCards;
-use super::field::Field;
+use super::field::Note;
 use super::kinds::SubmittedWorkload;
 use crate::model::{Labels, Node, Pod, PodGroup};
 use crate::state::{ClaimObject, StorageObject};
@@ -49,26 +48,4 @@ pub struct Manifests {
     pub notes: Vec<Note>,
     /// How many objects of each kind were passed over, by group and kind.
     pub ignored: BTreeMap<String, u64>,
-}
-
-/// A remark on one object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[non_exhaustive]
-pub struct Note {
-    /// The object, as kind and name: `pod default/a`.
-    pub object: String,
-    /// The remark.
-    pub text: String,
-}
-
-impl Note {
-    pub(super) fn new(root: &Field<'_>, text: &str) -> Note {
-        Note { object: root.object.name.clone(), text: text.to_string() }
-    }
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.object, self.text)
-    }
 }

@@ -49,11 +49,13 @@ pub use account::{FieldRemark, FieldRow, FieldVerdict, Reading, field_table};
 pub use claims::{device_class, pod_claims, resource_claim, resource_slice};
 pub use devices::{CardSort, DeviceCard, DeviceDialect, NodeCards};
 pub use error::Error;
+pub use field::Note;
 pub use kinds::{
-    JobStep, OrdinaryReason, StartAfter, StartCondition, SubmittedWorkload, WorkloadKind,
-    WorkloadRole, workload_with_job,
+    JobStep, OrdinaryReason, StartAfter, StartCondition, SubmittedWorkload, WorkloadRole,
+    workload_with_job,
 };
-pub use manifests::{Manifests, Note};
+pub use manifests::Manifests;
+pub use membership::WorkloadKind;
 pub use mode::Mode;
 pub use reader::Reader;
 pub use value::{MAX_NESTING, Value};

@@ -10,9 +10,9 @@ use super::affinity::{affinity, spread, tolerations};
 use super::claims::{TemplateUse, claims_of, extended};
 use super::devices::{self, Ask, Held};
 use super::field::{Fault, Field};
-use super::kinds::{MadeBy, made_by};
 use super::koordinator;
 use super::membership::{Application, Membership, described, membership};
+use super::membership::{MadeBy, made_by};
 use super::metadata::{
     self, Controller, check_label_name, check_subdomain, controller, unsupported,
 };

@@ -7,8 +7,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::assembly::{Assembly, Located, fault};
+use super::field::Note;
 use super::groups::Nature;
-use super::manifests::Note;
 use super::membership::Family;
 use crate::base::clip::clip;
 use crate::model::{GroupPolicy, PodGroup, PreemptionPolicy, Problem};

@@ -3,11 +3,11 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Role, Submitted, annotated_minimum, count, word};
 use super::workload_with_job::JobScheduling;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups;
+use crate::kubernetes::membership::WorkloadKind;
 use crate::model::Problem;
 
 /// The annotation by which Kueue admits a job with fewer pods.

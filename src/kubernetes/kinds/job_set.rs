@@ -6,11 +6,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::job::pods_at_once;
-use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Names, Role, Submitted, count, unique, word};
 use super::workload::{StartAfter, StartCondition};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups;
+use crate::kubernetes::membership::WorkloadKind;
 use crate::model::Problem;
 
 /// The most replicated jobs that one may depend on.

@@ -6,10 +6,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Role, Submitted, count, word};
 use super::workload::{StartAfter, StartCondition};
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::metadata::unsupported;
 use crate::model::Problem;
 

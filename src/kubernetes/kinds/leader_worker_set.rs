@@ -4,10 +4,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 
-use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Names, Role, Submitted, count, positive, word};
 use super::workload::{StartAfter, StartCondition};
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::storage::claim_templates;
 use crate::model::Problem;
 

@@ -4,13 +4,10 @@
 //! pods in them.
 
 mod begun;
-mod expand;
 mod job;
 mod job_set;
-mod kind;
 mod kubeflow;
 mod leader_worker_set;
-mod made_by;
 mod ray;
 mod read;
 mod stateful_set;
@@ -21,14 +18,11 @@ mod volcano_job;
 mod workload;
 mod workload_with_job;
 
-pub(super) use expand::expand;
-pub use kind::WorkloadKind;
-pub(super) use made_by::{MadeBy, made_by};
 pub(super) use read::read;
 pub(super) use submitted::Submitted;
 pub(super) use train_job::resolve;
 pub(super) use training_runtime::{RuntimeName, runtime_name};
 pub(super) use volcano_job::job_of;
 pub use workload::{StartAfter, StartCondition, SubmittedWorkload, WorkloadRole};
+pub(super) use workload_with_job::{Decision, Existing, PodGroupRecord, WorkloadRecord};
 pub use workload_with_job::{JobStep, OrdinaryReason, workload_with_job};
-pub(super) use workload_with_job::{PodGroupRecord, WorkloadRecord};

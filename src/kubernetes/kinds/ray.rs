@@ -6,10 +6,10 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Role, Submitted, count, positive, unique, word};
 use super::workload::{StartAfter, StartCondition};
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::pod::{self, PodRecord};
 use crate::kubernetes::value::{Value, map, text};
 use crate::model::Problem;

@@ -1,9 +1,9 @@
 //! One workload, of whichever kind.
 
-use super::kind::WorkloadKind;
 use super::submitted::Submitted;
 use super::{job, job_set, kubeflow, leader_worker_set, ray, stateful_set, train_job, volcano_job};
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::membership::WorkloadKind;
 
 /// A workload. That of a `TrainJob` has no groups until its runtime is known.
 pub(in crate::kubernetes) fn read(kind: WorkloadKind, root: &Field<'_>) -> Fault<Submitted> {

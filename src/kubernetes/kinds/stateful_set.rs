@@ -3,10 +3,10 @@
 use alloc::string::ToString;
 use alloc::vec;
 
-use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Names, Role, Submitted, annotated_minimum, count, word};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups;
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::storage::claim_templates;
 
 /// The annotation that states the minimum of the group that Volcano makes of a set.

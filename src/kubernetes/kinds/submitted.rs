@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::begun;
-use super::kind::WorkloadKind;
 use super::training_runtime::TrainJob;
 use super::workload::{StartAfter, StartCondition, SubmittedWorkload, WorkloadRole};
 use super::workload_with_job::JobScheduling;
@@ -16,6 +15,7 @@ use crate::base::ObjectName;
 use crate::kubernetes::account;
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::{GroupObject, QUEUE_NAME};
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::membership::{Family, Membership};
 use crate::kubernetes::metadata::{self, Controller};
 use crate::kubernetes::pod::{self, PodRecord};

@@ -6,11 +6,11 @@ use alloc::string::String;
 use core::time::Duration;
 
 use super::job_set;
-use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Submitted, positive};
 use super::training_runtime::{STEP, TrainJob, with_resources};
 use crate::kubernetes::account;
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::metadata;
 use crate::kubernetes::mode::Mode;
 use crate::kubernetes::topologies;

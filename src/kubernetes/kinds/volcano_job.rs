@@ -5,11 +5,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::kind::WorkloadKind;
 use super::submitted::{Minimum, Role, Submitted, count, sum_of_minima};
 use super::workload::{StartAfter, StartCondition};
 use crate::kubernetes::devices;
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::metadata::check_label_name;
 use crate::kubernetes::topologies;
 use crate::model::Problem;

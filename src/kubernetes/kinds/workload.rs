@@ -3,8 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::kind::WorkloadKind;
 use crate::base::ObjectName;
+use crate::kubernetes::membership::WorkloadKind;
 
 /// An object that people submit, and what it became: the summary beside the groups.
 ///

@@ -1,7 +1,11 @@
 //! Group membership as a pod states it, in any of the dialects.
 
+mod kind;
+mod made_by;
 mod yunikorn;
 
+pub use kind::WorkloadKind;
+pub(super) use made_by::{MadeBy, made_by};
 pub(super) use yunikorn::{Application, described};
 
 use alloc::boxed::Box;
@@ -13,7 +17,6 @@ use core::time::Duration;
 use super::duration::go_duration;
 use super::field::{Fault, Field};
 use super::json::{elements, string};
-use super::kinds::WorkloadKind;
 use super::metadata::unsupported;
 use crate::base::ObjectName;
 use crate::base::clip::clip;

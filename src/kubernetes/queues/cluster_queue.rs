@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::affinity::label_selector;
+use super::super::field::Note;
 use super::super::field::{Fault, Field};
-use super::super::manifests::Note;
 use super::super::metadata;
 use super::unread::unread;
 use crate::model::resources::amount_of;

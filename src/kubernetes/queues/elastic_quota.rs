@@ -5,9 +5,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::super::field::Note;
 use super::super::field::{Fault, Field};
 use super::super::json::{elements, string};
-use super::super::manifests::Note;
 use super::super::metadata;
 use super::unread::unread;
 use crate::model::Amounts;

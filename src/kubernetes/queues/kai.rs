@@ -7,8 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::duration::go_duration;
+use super::super::field::Note;
 use super::super::field::{Fault, Field};
-use super::super::manifests::Note;
 use super::super::metadata;
 use super::unread::unread;
 use crate::model::resources::{CPU, MEMORY};

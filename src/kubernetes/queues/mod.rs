@@ -21,8 +21,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::field::Note;
 use super::field::{Fault, Field};
-use super::manifests::Note;
 use super::mode::Mode;
 use super::priority::Classes;
 use super::value::Value;

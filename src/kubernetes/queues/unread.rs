@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::super::field::Field;
-use super::super::manifests::Note;
+use super::super::field::Note;
 use super::super::value::Value;
 
 /// Notes the fields of an object that are set and not among those that are read.

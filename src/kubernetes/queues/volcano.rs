@@ -6,8 +6,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::super::field::Note;
 use super::super::field::{Fault, Field};
-use super::super::manifests::Note;
 use super::super::metadata;
 use super::unread::unread;
 use crate::model::Problem;

@@ -5,8 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::super::field::Note;
 use super::super::field::{Fault, Field};
-use super::super::manifests::Note;
 use super::super::timestamp::timestamp;
 use super::super::{metadata, pod};
 use super::QueuedWorkload;

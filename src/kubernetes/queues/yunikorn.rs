@@ -6,8 +6,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::super::field::Note;
 use super::super::field::{Fault, Field};
-use super::super::manifests::Note;
 use super::super::value::Value;
 use super::unread::unread;
 use super::volcano::FLAVOR;

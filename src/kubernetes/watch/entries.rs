@@ -12,7 +12,7 @@ use crate::kubernetes::account;
 use crate::kubernetes::devices::{Ask, Asking, is_followed};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::QUEUE_NAME;
-use crate::kubernetes::kinds::WorkloadKind;
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::membership::{Application, Family, InlineGang, Membership};
 use crate::kubernetes::metadata::{self, Controller};
 use crate::kubernetes::pod::{self, Fate, PodRecord};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::kubernetes::claims::{self, claim_kind};
 use crate::kubernetes::keep::OBJECT;
-use crate::kubernetes::kinds::WorkloadKind;
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::owners::SERVICE;
 use crate::kubernetes::storage::{is_namespaced, storage_kind, word};
 use crate::kubernetes::value::{Seed, Value};

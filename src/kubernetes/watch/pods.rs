@@ -13,8 +13,8 @@ use super::store::Store;
 use super::update::Update;
 use crate::base::ObjectName;
 use crate::kubernetes::groups::QUEUE_NAME;
-use crate::kubernetes::kinds::WorkloadKind;
 use crate::kubernetes::koordinator;
+use crate::kubernetes::membership::WorkloadKind;
 use crate::model::{LabelSelector, Labels, PodGroup};
 use crate::state::Event;
 

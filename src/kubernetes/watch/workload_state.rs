@@ -5,7 +5,8 @@ use alloc::string::String;
 
 use super::entries::GroupKey;
 use crate::kubernetes::field::{Fault, Field};
-use crate::kubernetes::kinds::{self, RuntimeName, Submitted, WorkloadKind};
+use crate::kubernetes::kinds::{self, RuntimeName, Submitted};
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::value::Value;
 use crate::kubernetes::{Mode, metadata};
 

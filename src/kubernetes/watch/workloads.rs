@@ -11,7 +11,8 @@ use super::event::Object;
 use super::store::Store;
 use super::update::Update;
 use super::workload_state::{Made, WorkloadPods};
-use crate::kubernetes::kinds::{RuntimeName, Submitted, WorkloadKind};
+use crate::kubernetes::kinds::{RuntimeName, Submitted};
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::value::Value;
 use crate::model::ModelError;
 

@@ -128,7 +128,7 @@ pub const FOLDERS: &[Folder] = &[
     Folder { name: "base",       boxes: 15, circles: 0, in_circles: 0 },
     Folder { name: "claims",     boxes: 13, circles: 0, in_circles: 0 },
     Folder { name: "framework",  boxes: 15, circles: 0, in_circles: 0 },
-    Folder { name: "kubernetes", boxes: 35, circles: 1, in_circles: 8 },
+    Folder { name: "kubernetes", boxes: 35, circles: 0, in_circles: 0 },
     Folder { name: "model",      boxes: 18, circles: 0, in_circles: 0 },
     Folder { name: "place",      boxes: 17, circles: 0, in_circles: 0 },
     Folder { name: "plugins",    boxes: 26, circles: 0, in_circles: 0 },

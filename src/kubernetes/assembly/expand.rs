@@ -6,15 +6,14 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::kind::WorkloadKind;
-use super::submitted::Submitted;
-use super::train_job;
-use super::workload::SubmittedWorkload;
-use super::workload_with_job::{Decision, Existing, OrdinaryReason};
+use super::Located;
 use crate::base::ObjectName;
-use crate::kubernetes::assembly::Located;
+use crate::kubernetes::field::Note;
 use crate::kubernetes::groups::{GroupObject, Nature};
-use crate::kubernetes::manifests::Note;
+use crate::kubernetes::kinds::{
+    self, Decision, Existing, OrdinaryReason, Submitted, SubmittedWorkload,
+};
+use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::membership::{Family, Membership};
 use crate::kubernetes::mode::Mode;
 use crate::kubernetes::objects::Objects;
@@ -33,7 +32,7 @@ pub(in crate::kubernetes) fn expand(objects: &mut Objects) -> Located<Vec<Submit
     for job in core::mem::take(&mut objects.submitted) {
         let source = job.source;
         let runtime = job.train.as_ref().and_then(|train| objects.runtimes.get(&train.runtime));
-        let job = train_job::resolve(job, runtime, objects.mode);
+        let job = kinds::resolve(job, runtime, objects.mode);
         submitted.push(job.map_err(|error| (source, error))?);
     }
     without_parts(objects, &mut submitted);

@@ -6,8 +6,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::kind::WorkloadKind;
+use super::{Family, Membership};
 use crate::kubernetes::field::{Fault, Field};
-use crate::kubernetes::membership::{Family, Membership};
 use crate::kubernetes::metadata::Controller;
 
 /// A workload that a pod was made for.
