@@ -60,22 +60,27 @@ pub(crate) trait Engine {
         placed: &mut Vec<Member>,
     ) -> Result<(), PlaceError>;
 
-    /// Whether it is clear, without placing, that fewer than `wanted` of `members` members fit.
+    /// Whether it is clear, without placing, that fewer than `wanted` of `members` members fit. False
+    /// where the engine keeps no counts; so are [`Engine::counts`] none.
     fn is_hopeless(
         &self,
-        first: usize,
-        members: usize,
-        wanted: usize,
-        rows: Option<&[Row]>,
-    ) -> bool;
+        _first: usize,
+        _members: usize,
+        _wanted: usize,
+        _rows: Option<&[Row]>,
+    ) -> bool {
+        false
+    }
 
     /// The number of members of a leaf that would be placed in each candidate, if counts tell.
     fn counts(
         &mut self,
-        leaf: &PodGroup,
-        first: usize,
-        candidates: &[Candidate],
-    ) -> Option<Vec<usize>>;
+        _leaf: &PodGroup,
+        _first: usize,
+        _candidates: &[Candidate],
+    ) -> Option<Vec<usize>> {
+        None
+    }
 
     /// The domains that keys make of `rows`, in order of name.
     fn partition(&mut self, rows: Option<&[Row]>, keys: &[LabelKey]) -> Arc<[Candidate]>;

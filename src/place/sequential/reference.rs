@@ -107,14 +107,6 @@ impl Engine for ReferenceEngine<'_> {
         Ok(())
     }
 
-    fn is_hopeless(&self, _: usize, _: usize, _: usize, _: Option<&[Row]>) -> bool {
-        false
-    }
-
-    fn counts(&mut self, _: &PodGroup, _: usize, _: &[Candidate]) -> Option<Vec<usize>> {
-        None
-    }
-
     fn partition(&mut self, rows: Option<&[Row]>, keys: &[LabelKey]) -> Arc<[Candidate]> {
         match rows {
             Some(rows) => partition(&self.txn, rows, keys),

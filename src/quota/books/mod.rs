@@ -260,7 +260,7 @@ impl Books {
         for (done, (of, each)) in usage.iter().enumerate() {
             if let Err(error) = self.tree.count(queue, *of, sign * each) {
                 for (of, each) in &usage[..done] {
-                    // What was added can be taken again.
+                    // Amounts that were added can be taken again.
                     let _ = self.tree.count(queue, *of, -sign * each);
                 }
                 return Err(match error {

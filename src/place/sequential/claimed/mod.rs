@@ -363,7 +363,7 @@ impl Engine for ClaimedEngine<'_> {
         if let Some(rows) = rows {
             self.cache.scratch.note_positions(self.cluster, rows);
         }
-        // What is known of each lane in these rows: how much of the log, and of its claims.
+        // Knowledge of each lane in these rows: how much of the log, and of its claims.
         let mut cursors: SmallVec<[Option<(u64, u64)>; 4]> = SmallVec::new();
         cursors.resize(self.lanes.all.len(), None);
         let mut filled = Ok(());
@@ -383,14 +383,6 @@ impl Engine for ClaimedEngine<'_> {
             self.cache.scratch.forget_positions(rows);
         }
         filled
-    }
-
-    fn is_hopeless(&self, _: usize, _: usize, _: usize, _: Option<&[Row]>) -> bool {
-        false
-    }
-
-    fn counts(&mut self, _: &PodGroup, _: usize, _: &[Candidate]) -> Option<Vec<usize>> {
-        None
     }
 
     fn partition(&mut self, rows: Option<&[Row]>, keys: &[LabelKey]) -> Arc<[Candidate]> {

@@ -204,12 +204,10 @@ impl<'t> VolcanoSets<'t> {
             let share = (self.books.share)(tree, &standing.cells, queue, &[]).weighted();
             return may_take(standing.taker, share);
         }
+        let Some((_, given)) = self.candidates.get(&holder) else { return false };
         self.change(&[holder], 1);
         let standing = self.standing.borrow();
-        let (Some(quotas), Some((_, given))) = (&standing.quotas, self.candidates.get(&holder))
-        else {
-            return false;
-        };
+        let Some(quotas) = &standing.quotas else { return false };
         let name = tree.slots[queue as usize].spec.name.as_str();
         let may = quotas.victims(&standing.name, &standing.request, &[(name, given)]);
         drop(standing);
