@@ -365,7 +365,7 @@ fn streams_of_every_form_are_accounted_for_document_by_document() {
     let (lines, errors) = account("broken.yaml", text);
     assert_eq!(lines, named(&[(0, "a"), (2, "b")]));
     assert!(errors.contains("line 5") || errors.contains("line 6"), "{errors}");
-    // Of a list the line is that of the object's field.
+    // The line of an error in a list is that of the object's field.
     let text = "apiVersion: v1
 kind: List
 items:

@@ -250,7 +250,7 @@ fn a_gang_of_many_members_is_searched_for_on_a_small_stack() {
         };
         let any = pod(DeviceDemand::of("gpu", 1));
         let picky = pod(DeviceDemand::of("gpu", 1).selector(first));
-        // Those that take anything come first, and take the devices that the others need.
+        // Pods that take anything come first, and take the devices that the others need.
         let gang = PodGroup::gang("g", 2 * NODES as u32).pods(NODES, any).pods(NODES, picky);
         let outcome = place_gang(&cluster, &framework, &gang).unwrap();
         let plan = outcome.plan().unwrap_or_else(|| panic!("{outcome}"));

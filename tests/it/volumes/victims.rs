@@ -64,7 +64,7 @@ fn places_for_attachments_that_victims_have_count_as_free() {
         }
         let group = gang("late", &[&["new"]]).priority(100);
         assert_eq!(victims(&cluster, &running, &group), ["holder-0"], "{attached}");
-        // What is asked in vain has left no trace.
+        // A question in vain leaves no trace.
         let answer = place_gang(&cluster, &Framework::default(), &group).unwrap();
         assert!(!answer.is_placed());
     }

@@ -17,6 +17,22 @@ fn names(bound: &[(String, String)]) -> Vec<&str> {
     bound.iter().map(|(pod, _)| pod.as_str()).collect()
 }
 
+/// Adds objects to a cluster of two nodes, once with each of them first: nothing is bound before the
+/// last one, and then these pods are.
+fn in_each_turn(objects: &[Value], pods: &[&str], then: impl Fn(&World, usize)) {
+    for turn in 0..objects.len() {
+        let mut world = World::new();
+        world.add(node("a"));
+        world.add(node("b"));
+        for index in 0..objects.len() {
+            assert!(world.bound().is_empty(), "{turn}");
+            world.add(objects[(index + turn) % objects.len()].clone());
+        }
+        assert_eq!(names(&bound(&mut world)), pods, "{turn}");
+        then(&world, turn);
+    }
+}
+
 /// A member of an application's task group, which may describe all of them.
 fn task(name: &str, role: &str, groups: Option<&Value>) -> Value {
     let mut pod = pod(name);
@@ -41,18 +57,10 @@ fn an_application_starts_once_all_its_task_groups_can() {
         task("w0", "worker", None),
         task("w1", "worker", None),
     ];
-    for turn in 0..objects.len() {
-        let mut world = World::new();
-        world.add(node("a"));
-        world.add(node("b"));
-        for index in 0..objects.len() {
-            assert!(world.bound().is_empty(), "{turn}");
-            world.add(objects[(index + turn) % objects.len()].clone());
-        }
-        assert_eq!(names(&bound(&mut world)), ["driver", "w0", "w1"], "{turn}");
+    in_each_turn(&objects, &["driver", "w0", "w1"], |world, turn| {
         let undescribed = |reason: &String| reason.contains("task groups");
         assert_eq!(world.left_alone.iter().any(undescribed), turn > 0);
-    }
+    });
     // More workers than there is room for.
     let mut world = World::new();
     world.add(node("a"));
@@ -138,16 +146,7 @@ fn groups_inside_a_group_of_kai_start_together() {
         kai_pod("d0", Some("decode")),
         kai_pod("d1", Some("decode")),
     ];
-    for turn in 0..objects.len() {
-        let mut world = World::new();
-        world.add(node("a"));
-        world.add(node("b"));
-        for index in 0..objects.len() {
-            assert!(world.bound().is_empty(), "{turn}");
-            world.add(objects[(index + turn) % objects.len()].clone());
-        }
-        assert_eq!(names(&bound(&mut world)), ["d0", "d1", "p0"], "{turn}");
-    }
+    in_each_turn(&objects, &["d0", "d1", "p0"], |_, _| {});
     // The object changes to one group without others inside, and goes.
     let mut world = World::new();
     world.add(node("a"));
