@@ -5,6 +5,7 @@
 //! so and is skipped. The tests share one control plane and take turns, each with nodes and a
 //! namespace of its own. `SCHEDULER_PROGRAM` names another scheduler to test.
 
+mod claims;
 mod gangs;
 mod nodes;
 mod pods;

@@ -14,11 +14,11 @@ const PODS: usize = 64;
 const KILLS: usize = 20;
 
 /// A random number generator (xorshift64*), so that a failed run can be repeated with its seed.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     /// A number below a bound.
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
