@@ -5,6 +5,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::affinity::{affinity, spread, tolerations};
 use super::claims::{TemplateUse, claims_of, extended};
@@ -24,6 +25,9 @@ use super::topologies::{self, Wish};
 use crate::model::{
     Amounts, ExtendedRequest, HostPort, Pod, PodShape, PreemptionPolicy, Problem, ZonePart,
 };
+
+/// The annotation by which a pod says how many seconds it runs at most.
+const RUN_TIME: &str = "phalanx.dev/run-time-seconds";
 
 /// The name of the scheduler that takes pods which name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -62,6 +66,9 @@ pub(super) struct PodRecord {
     pub(super) extended: Box<[ExtendedRequest]>,
     /// Volumes for which claims are made with the pod.
     pub(super) own_volumes: Vec<OwnVolume>,
+    /// How long it runs at most, by its own word.
+    #[cfg_attr(not(feature = "scheduler"), allow(dead_code, reason = "only watches read it"))]
+    pub(super) run_time: Option<Duration>,
     /// The application that it describes.
     pub(super) application: Option<Box<Application>>,
     /// Fields that are written and not in force, with the reason: such a pod is not placed.
@@ -176,11 +183,24 @@ pub(super) fn template(root: &Field<'_>, namespace: String) -> Fault<PodRecord> 
         templates,
         extended: extended(&spec)?,
         own_volumes: ephemeral_volumes(&spec)?,
+        run_time: run_time(root),
         application: application.map(Box::new),
         refused: Vec::new(),
         source: 0,
         order: 0,
     })
+}
+
+/// Run time of a pod by its annotation [`RUN_TIME`], or else by `spec.activeDeadlineSeconds`. Anything but
+/// a positive number of seconds is no estimate.
+fn run_time(root: &Field<'_>) -> Option<Duration> {
+    let annotation = || {
+        let annotations = root.value.entry("metadata")?.entry("annotations")?;
+        annotations.entry(RUN_TIME)?.text()?.parse().ok()
+    };
+    let deadline = || root.value.entry("spec")?.entry("activeDeadlineSeconds")?.integer();
+    let seconds = annotation().or_else(deadline).and_then(|own| u64::try_from(own).ok())?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 /// Topology request in the annotations of a pod or of a template.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use phalanx_kubernetes_client::{bind, lease};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 
@@ -15,6 +16,8 @@ pub struct Settings {
     pub scheduler_name: String,
     pub dry_run: bool,
     pub listen: Option<SocketAddr>,
+    /// The configuration file, to be read anew when it changes.
+    pub path: Option<PathBuf>,
     pub file: File,
 }
 
@@ -35,6 +38,33 @@ pub struct File {
     pub bindings: Bindings,
     pub events: Events,
     pub leader_election: LeaderElection,
+    pub serving: Serving,
+    /// Where gangs come from beside groups.
+    pub workloads: Workloads,
+    /// A `KubeSchedulerConfiguration` of which the profile is taken; relative to this file.
+    pub kube_scheduler_configuration: Option<PathBuf>,
+}
+
+/// The page and the questions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Serving {
+    /// Files in PEM, relative to the configuration file; both or none.
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    /// A file with the token that requests must have.
+    pub token: Option<PathBuf>,
+}
+
+/// Workloads that are gangs by themselves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Workloads {
+    /// A pod that names no group is a group of one.
+    #[default]
+    None,
+    /// The pods of a Job, JobSet, LeaderWorkerSet and their kin start together.
+    Gangs,
 }
 
 /// The profile that plugins start from.
@@ -58,6 +88,36 @@ pub struct Plugins {
     pub disabled: Vec<Spanned<String>>,
     /// Weights of scores, by name; 0 leaves a score out.
     pub weights: BTreeMap<String, Spanned<u32>>,
+    /// Scores beside those of the profile.
+    pub scores: Vec<OwnScore>,
+}
+
+/// A score with its arguments.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OwnScore {
+    pub name: ScoreName,
+    #[serde(default = "one")]
+    pub weight: u32,
+    /// Resources with their weights.
+    pub resources: BTreeMap<String, u32>,
+    /// Points of the curve of `RequestedToCapacityRatio`: percent used, and a score of 0 to 10.
+    #[serde(default)]
+    pub shape: Vec<(u8, u8)>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A score that takes arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum ScoreName {
+    MostAllocated,
+    LeastAllocated,
+    RequestedToCapacityRatio,
+    NodeResourcesBalancedAllocation,
+    ScarceResourceAvoidance,
 }
 
 /// The queues.
@@ -72,6 +132,15 @@ pub struct Queues {
     pub demote_after: Option<u32>,
     /// Reserve capacity for the first groups that have waited as long.
     pub reserve_after: Option<Span>,
+    /// How long a reservation lasts, and how many there are at a time.
+    pub reserve_for: Option<Span>,
+    pub reservations: Option<usize>,
+    /// Lets groups pass the first of the line by a rule of backfill.
+    pub backfill: Option<Backfill>,
+    /// Follow the queues of the dialect in the API server.
+    pub watch: bool,
+    /// Fair sharing, in Kueue's dialect.
+    pub fair_sharing: bool,
     /// Kueue's manifests of tenants; there are none without this and the next. Relative to the
     /// configuration file.
     pub file: Option<PathBuf>,
@@ -90,6 +159,21 @@ pub enum Dialect {
     Kueue,
     /// As the crate by itself: guarantees, limits, weighted shares.
     Default,
+    Kai,
+    Koordinator,
+    VolcanoProportion,
+    VolcanoCapacity,
+    VolcanoDrf,
+    Yunikorn,
+}
+
+/// Backfill. Run times come from `phalanx.dev/run-time-seconds` or `activeDeadlineSeconds` of pods.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Backfill {
+    pub rule: phalanx::queue::BackfillRule,
+    /// The longest time from a decision until its pods run.
+    pub binding_time: Option<Span>,
 }
 
 /// Preemption.
@@ -107,6 +191,10 @@ pub struct Preemption {
     pub grace: Option<Span>,
     /// Whether victims are searched over quota and room at once. Without it: not in Kueue's dialect.
     pub joint: Option<bool>,
+    /// The most units that may move so that a group fits; moves are searched before victims.
+    pub moves: u32,
+    /// How long a group waits before victims are searched for it.
+    pub delay: Option<Span>,
 }
 
 /// Pods that may be taken for a group that does not fit.
@@ -215,6 +303,9 @@ impl Default for LeaderElection {
     }
 }
 
+/// The longest time of a configuration: a hundred years.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// A time such as `90s`, `5m` or `1h30m`.
 #[derive(Debug, Clone, Copy)]
 pub struct Span(pub Duration);
@@ -233,13 +324,14 @@ impl<'de> Deserialize<'de> for Span {
             }
             let count: u64 = number.parse().map_err(|_| fault())?;
             number.clear();
-            total += match next {
+            let part = match next {
                 'm' if rest.next_if_eq(&'s').is_some() => Duration::from_millis(count),
                 'h' => Duration::from_secs(count.saturating_mul(3_600)),
                 'm' => Duration::from_secs(count.saturating_mul(60)),
                 's' => Duration::from_secs(count),
                 _ => return Err(fault()),
             };
+            total = total.checked_add(part).filter(|sum| *sum <= LONGEST).ok_or_else(fault)?;
         }
         if !number.is_empty() || text.is_empty() { Err(fault()) } else { Ok(Span(total)) }
     }
@@ -256,10 +348,80 @@ impl File {
             return Ok(File::default());
         }
         let file: File = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-        if file.bindings.in_flight == 0 {
-            return Err("bindings.inFlight: at least 1".to_owned());
-        }
+        file.check()?;
         Ok(file)
+    }
+}
+
+impl File {
+    /// Checks what fields say of each other.
+    fn check(&self) -> Result<(), String> {
+        let election = &self.leader_election;
+        let serving = &self.serving;
+        let faults = [
+            (self.bindings.in_flight == 0, "bindings.inFlight: at least 1"),
+            (election.retry.is_zero(), "leaderElection.retry: more than 0s"),
+            (election.retry >= election.renew, "leaderElection.retry: less than renew"),
+            (election.renew >= election.lease, "leaderElection.renew: less than lease"),
+            (election.lease < Duration::from_secs(1), "leaderElection.lease: at least 1s"),
+            (
+                serving.certificate.is_some() != serving.key.is_some(),
+                "serving: certificate and key go together",
+            ),
+            (
+                self.queues.backfill.is_some() && self.queues.reserve_after.is_some(),
+                "queues: either backfill or reserveAfter",
+            ),
+            (
+                self.queues.watch && self.queues.dialect == Dialect::Yunikorn,
+                "queues.watch: YuniKorn's queues are a file (queues.file), which is followed",
+            ),
+            (
+                self.queues.fair_sharing && self.queues.dialect != Dialect::Kueue,
+                "queues.fairSharing: only in the dialect kueue",
+            ),
+        ];
+        match faults.iter().find(|(is_fault, _)| *is_fault) {
+            Some((_, reason)) => Err((*reason).to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the files that it names relative to its own folder.
+    fn locate(&mut self, path: &Path) {
+        let files = [
+            &mut self.queues.file,
+            &mut self.serving.certificate,
+            &mut self.serving.key,
+            &mut self.serving.token,
+            &mut self.kube_scheduler_configuration,
+        ];
+        for file in files.into_iter().flatten() {
+            *file = path.with_file_name(&*file);
+        }
+    }
+}
+
+impl From<&Bindings> for bind::Settings {
+    fn from(own: &Bindings) -> bind::Settings {
+        bind::Settings {
+            in_flight: own.in_flight,
+            retry_for: own.retry_for,
+            prepare_for: own.prepare_for,
+            eviction_grace_seconds: own.eviction_grace_seconds,
+        }
+    }
+}
+
+impl From<&LeaderElection> for lease::Settings {
+    fn from(own: &LeaderElection) -> lease::Settings {
+        lease::Settings {
+            namespace: own.namespace.clone(),
+            name: own.name.clone(),
+            lease: own.lease,
+            renew: own.renew,
+            retry: own.retry,
+        }
     }
 }
 
@@ -267,57 +429,86 @@ const USAGE: &str = "usage: kubernetes-scheduler [--kubeconfig FILE] [--config F
 [--scheduler-name NAME] [--dry-run] [--listen ADDRESS]
 
   --kubeconfig FILE      how to reach the API server; inside a cluster, the pod's own account
-  --config FILE          the configuration, in YAML
+  --config FILE          the configuration, in YAML; read anew when it changes, or on SIGHUP
   --scheduler-name NAME  the pods to place, by spec.schedulerName (default: phalanx)
   --dry-run              decide and log, and write nothing
-  --listen ADDRESS       serve /metrics, /healthz and /readyz, such as 127.0.0.1:10259";
+  --listen ADDRESS       serve the page, /metrics, /healthz and /readyz, such as 127.0.0.1:10259;
+                         a port alone is one of loopback
+  --check                read the configuration, say what is wrong, and end
+  --help                 this text";
+
+/// The end of reading a command line.
+#[derive(Debug)]
+pub enum Start {
+    Run(Box<Settings>),
+    /// The text that was asked for.
+    Show(String),
+}
 
 impl Settings {
     /// Reads the command line, and the file it names.
-    pub fn read(arguments: impl Iterator<Item = String>) -> Result<Settings, String> {
+    ///
+    /// # Errors
+    /// One sentence that names the argument or the file.
+    pub fn read(mut arguments: impl Iterator<Item = String>) -> Result<Start, String> {
         let mut settings = Settings {
             kubeconfig: None,
             scheduler_name: String::new(),
             dry_run: false,
             listen: None,
+            path: None,
             file: File::default(),
         };
-        let mut arguments = arguments;
+        let mut checks = false;
         while let Some(argument) = arguments.next() {
             let (flag, inline) = match argument.split_once('=') {
                 Some((flag, value)) => (flag.to_owned(), Some(value.to_owned())),
                 None => (argument, None),
             };
-            let missing = || format!("{flag}: a value is missing\n\n{USAGE}");
+            let missing = || format!("{flag}: a value is missing (--help lists the arguments)");
             let mut value = || inline.clone().or_else(|| arguments.next()).ok_or_else(missing);
             match flag.as_str() {
+                "--help" | "-h" => return Ok(Start::Show(USAGE.to_owned())),
+                "--check" => checks = true,
                 "--kubeconfig" => settings.kubeconfig = Some(value()?.into()),
                 "--scheduler-name" => settings.scheduler_name = value()?,
                 "--dry-run" => settings.dry_run = true,
                 "--listen" => {
                     let text = value()?;
-                    let address = text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}"));
+                    let address = text.strip_prefix(':').map(|port| format!("127.0.0.1:{port}"));
                     let address = address.as_deref().unwrap_or(&text).parse();
                     let address = address.map_err(|_| format!("--listen: {text} is no address"))?;
                     settings.listen = Some(address);
                 }
-                "--config" => {
-                    let path = value()?;
-                    let text = std::fs::read_to_string(&path);
-                    let text = text.map_err(|error| format!("{path}: {error}"))?;
-                    settings.file =
-                        File::read(&text).map_err(|error| format!("{path}: {error}"))?;
-                    if let Some(file) = &mut settings.file.queues.file {
-                        *file = PathBuf::from(path).with_file_name(&*file);
-                    }
+                "--config" => settings.path = Some(value()?.into()),
+                _ => {
+                    return Err(format!("{flag}: there is no such argument (--help lists them)"));
                 }
-                _ => return Err(format!("{flag}: unknown\n\n{USAGE}")),
             }
+        }
+        if let Some(path) = &settings.path {
+            settings.file = Settings::file(path)?;
         }
         if settings.scheduler_name.is_empty() {
             let name = settings.file.scheduler_name.clone();
             settings.scheduler_name = name.unwrap_or_else(|| "phalanx".to_owned());
         }
-        Ok(settings)
+        if checks {
+            crate::profile::check(&settings.file)?;
+            return Ok(Start::Show("the configuration is sound".to_owned()));
+        }
+        Ok(Start::Run(Box::new(settings)))
+    }
+
+    /// Reads a configuration file, and the one of kube-scheduler that it names.
+    ///
+    /// # Errors
+    /// One sentence that names the file, and the line or the field.
+    pub fn file(path: &Path) -> Result<File, String> {
+        let fault = |error: String| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
+        let mut file = File::read(&text).map_err(fault)?;
+        file.locate(path);
+        Ok(file)
     }
 }

@@ -7,34 +7,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use phalanx::kubernetes::Value;
 use phalanx::kubernetes::watch::{Kind, ObjectRef, Store, Update, WatchEvent};
-use phalanx::queue::{Gate, Gone, GroupChange, ReservationEnd, Ticket};
-use phalanx::{Decision, Event, ObjectName, Plan, QueueError, Scheduler, Time};
+use phalanx::queue::{Gate, GroupChange, ReservationEnd};
+use phalanx::{Decision, Event, Plan, QueueError, Scheduler, Time};
+use phalanx_kubernetes_client as client;
+use phalanx_kubernetes_client::api::Counts;
+use phalanx_kubernetes_client::bind::{Order, Outcome, Report};
+use phalanx_kubernetes_client::status::Note;
+use phalanx_kubernetes_client::{convert, log};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::oneshot;
 
-use crate::bind::{Order, Outcome, Placement, Report};
+use crate::ask::{Asked, Copy, Question, Reply};
+use crate::config::File;
 use crate::explain::Explanations;
-use crate::log;
+use crate::live::Live;
 use crate::metrics::Metrics;
-use crate::prepare::{ClaimNeed, Needs};
-use crate::status::Note;
-use crate::watch::SOURCES;
+use crate::overview::{self, Decisions};
+use crate::profile::Parts;
 
 /// Input of the decisions.
 pub enum Input {
-    /// The initial events of a watch follow.
-    ListBegins(Kind),
-    /// Events of a watch, in order.
-    Watch(Vec<WatchEvent>),
-    /// A resource cannot be watched; it is done without.
-    Refused(Kind),
-    /// Results of orders.
-    Reports(Vec<Report>),
-    /// The metrics are asked for.
-    Scrape(oneshot::Sender<String>),
+    /// News from the API server.
+    Client(client::Input),
+    /// A question of people or of Prometheus.
+    Ask(Asked),
+    /// Queues of the API server changed: all objects of one resource.
+    Queues(&'static str, Vec<Value>),
+    /// The configuration changed: new plugins and settings.
+    Reload(Box<(File, Parts)>),
+    /// The configuration changed, and was refused.
+    Refused,
     /// No decision is to follow.
     Stop,
+}
+
+impl From<client::Input> for Input {
+    fn from(news: client::Input) -> Input {
+        Input::Client(news)
+    }
 }
 
 /// Health of the decisions, for others to read.
@@ -73,6 +84,8 @@ pub struct Decider {
     pub start: Instant,
     pub metrics: Metrics,
     pub explanations: Explanations,
+    /// Kinds that are watched.
+    pub kinds: Vec<Kind>,
     /// Kinds whose objects are known.
     pub synced: BTreeSet<Kind>,
     /// When each waiting pod was first seen.
@@ -83,11 +96,19 @@ pub struct Decider {
     pub event_per_pod: bool,
     /// Writes that an earlier run has left.
     pub leftovers: Leftovers,
+    pub decisions: Decisions,
+    pub parts: Parts,
+    /// The queues of the API server and of the configuration.
+    pub live: Live,
+    pub api: Arc<Counts>,
 }
 
 impl Decider {
     /// Takes inputs and makes decisions until it is stopped.
     pub fn run(mut self) {
+        // No gang is below its minimum for long while lists come in.
+        let mut listing = true;
+        self.scheduler.begin_sync(self.now());
         loop {
             let timeout = self.timeout();
             match self.inputs.recv_timeout(timeout) {
@@ -107,8 +128,12 @@ impl Decider {
             }
             let alive = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
             self.pulse.last.store(alive, Ordering::Relaxed);
-            let synced = SOURCES.iter().all(|source| self.synced.contains(&source.kind));
+            let synced = self.is_synced();
             self.pulse.synced.store(synced, Ordering::Relaxed);
+            if synced && listing {
+                listing = false;
+                self.scheduler.end_sync(self.now());
+            }
             if synced && self.has_released() {
                 self.decide();
                 self.observe();
@@ -131,7 +156,7 @@ impl Decider {
         match self.leftovers {
             Leftovers::Done => return true,
             Leftovers::Releasing { left: 0, since } => {
-                if self.reserved().is_empty() {
+                if convert::reserved(&self.store).is_empty() {
                     self.leftovers = Leftovers::Done;
                 } else if since.elapsed() > TICK {
                     self.leftovers = Leftovers::Unknown;
@@ -139,7 +164,7 @@ impl Decider {
             }
             Leftovers::Releasing { .. } => {}
             Leftovers::Unknown => {
-                let pods = self.reserved();
+                let pods = convert::reserved(&self.store);
                 if pods.is_empty() || self.dry_run {
                     self.leftovers = Leftovers::Done;
                 } else {
@@ -153,27 +178,75 @@ impl Decider {
         matches!(self.leftovers, Leftovers::Done)
     }
 
-    /// The pods that wait and that claims are reserved for, with those claims.
-    fn reserved(&self) -> Vec<Placement> {
-        let mut pods: BTreeMap<String, (ObjectRef, Needs)> = BTreeMap::new();
-        for claim in self.store.resource_claims() {
-            for uid in &claim.reserved_for {
-                let Some(pod) = self.store.waiting_pod(&claim.namespace, uid) else { continue };
-                let user = serde_json::json!({
-                    "resource": "pods", "name": pod.name, "uid": pod.uid,
-                });
-                let need = ClaimNeed { name: claim.name.clone(), allocation: None, user };
-                let (_, needs) = pods.entry(uid.clone()).or_insert((pod, Needs::default()));
-                needs.claims.push(need);
+    /// Whether every resource has been listed.
+    fn is_synced(&self) -> bool {
+        self.kinds.iter().all(|kind| self.synced.contains(kind)) && self.live.is_listed()
+    }
+
+    /// Answers a question: at once, or on a copy and another thread.
+    fn answer(&mut self, asked: Asked) {
+        let Asked { question, answer } = asked;
+        let now = self.now();
+        let reply = match &question {
+            Question::Metrics => Reply::Text(self.metrics.text(&self.scheduler, &self.api)),
+            Question::Overview => {
+                let (scheduler, said) = (&self.scheduler, &self.explanations);
+                Reply::Data(overview::overview(scheduler, said, &self.decisions, now))
             }
+            Question::Nodes(path) => Reply::Data(overview::nodes(self.scheduler.cluster(), path)),
+            Question::Why(_) | Question::WhatIf(_) | Question::Snapshot => {
+                let copy = Copy {
+                    saved: self.scheduler.save(),
+                    parts: self.parts.clone(),
+                    now,
+                    queues: self.live.local().cloned(),
+                };
+                let thread = std::thread::Builder::new().name("answer".to_owned());
+                let spawned = thread.spawn(move || {
+                    let _ = answer.send(copy.answer(&question));
+                });
+                if let Err(error) = spawned {
+                    log!(warn, "a question is not answered", reason = error);
+                }
+                return;
+            }
+        };
+        let _ = answer.send(reply);
+    }
+
+    /// Takes in the objects of a resource that describes queues.
+    fn queues_changed(&mut self, resource: &'static str, objects: Vec<Value>) {
+        self.live.set(resource, objects);
+        self.follow_queues();
+    }
+
+    /// Brings the tenants to what queues say now. Queues that make no sense leave all as it was.
+    fn follow_queues(&mut self) {
+        let now = self.now();
+        if !self.live.is_listed() {
+            return;
         }
-        let pods = pods.into_values().map(|(pod, needs)| {
-            let ObjectRef { namespace, name, uid, .. } = pod;
-            let mut own = Placement::new(None, namespace, name, uid, String::new());
-            own.needs = Some(Arc::new(needs));
-            own
-        });
-        pods.collect()
+        match self.live.follow(&mut self.scheduler, now) {
+            Ok(Some(local)) => {
+                for update in self.store.set_queues(local) {
+                    self.update(update, now);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => log!(warn, "queues are refused; the old ones stay", reason = error),
+        }
+    }
+
+    /// Goes on with other plugins and settings.
+    fn reload(&mut self, file: File, parts: Parts) {
+        let saved = self.scheduler.save().with_settings(parts.settings.clone());
+        self.scheduler = parts.restore(saved);
+        self.event_per_pod = file.events.per_pod;
+        self.parts = parts;
+        self.live.set_file(file);
+        self.follow_queues();
+        *self.metrics.reloads.entry("taken").or_default() += 1;
+        log!(info, "the configuration is read anew");
     }
 
     fn now(&self) -> Time {
@@ -191,20 +264,29 @@ impl Decider {
     /// Takes an input in; `None` if it is the last.
     fn take(&mut self, input: Input) -> Option<()> {
         match input {
-            Input::ListBegins(kind) => {
+            Input::Client(client::Input::ListBegins(kind)) => {
                 self.serve(kind, true);
                 self.store.begin_list(kind);
                 self.synced.remove(&kind);
+                self.metrics.watches.insert(kind, Instant::now());
             }
-            Input::Refused(kind) => {
+            Input::Client(client::Input::Refused(kind)) => {
                 self.serve(kind, false);
                 self.synced.insert(kind);
+                self.metrics.watches.remove(&kind);
             }
-            Input::Watch(events) => events.into_iter().for_each(|event| self.watched(event)),
-            Input::Reports(reports) => reports.into_iter().for_each(|report| self.report(report)),
-            Input::Scrape(answer) => {
-                let _ = answer.send(self.metrics.text(&self.scheduler));
+            Input::Client(client::Input::Watch { kind, events, at }) => {
+                self.metrics.watches.insert(kind, at);
+                events.into_iter().for_each(|event| self.watched(event));
+                self.metrics.input_lag.add(at.elapsed());
             }
+            Input::Client(client::Input::Reports(reports)) => {
+                reports.into_iter().for_each(|report| self.report(report));
+            }
+            Input::Ask(asked) => self.answer(asked),
+            Input::Queues(resource, objects) => self.queues_changed(resource, objects),
+            Input::Reload(new) => self.reload(new.0, new.1),
+            Input::Refused => *self.metrics.reloads.entry("refused").or_default() += 1,
             Input::Stop => return None,
         }
         Some(())
@@ -256,69 +338,35 @@ impl Decider {
 
     fn report(&mut self, report: Report) {
         let now = self.now();
-        let result = match report.result {
+        let name = report.pod.full_name();
+        match &report.result {
             Outcome::Bound => {
                 self.metrics.binding.add(report.took);
-                if let Some(since) = self.waiting.remove(&report.pod.full_name()) {
+                if let Some(since) = self.waiting.remove(&name) {
                     self.metrics.pod_scheduling.add(now.since(since));
                 }
                 if self.event_per_pod {
                     let _ = self.notes.send(Note::pod_scheduled(&report.pod));
                 }
-                self.result(&report.pod, Ok(()), now)
             }
             Outcome::Failed(reason) => {
-                log!(warn, "a pod cannot be bound", pod = report.pod.full_name(), reason = reason);
-                self.result(&report.pod, Err(reason), now)
+                log!(warn, "a pod cannot be bound", pod = name, reason = reason);
             }
-            Outcome::Unbound => self
-                .scheduler
-                .handle_gone(Gone::unbound(&report.pod.namespace, &report.pod.name), now),
             Outcome::NotEvicted(reason) => {
-                log!(
-                    warn,
-                    "a pod cannot be evicted",
-                    pod = report.pod.full_name(),
-                    reason = reason
-                );
-                let Some(ticket) = report.pod.ticket else { return };
-                self.scheduler.handle_eviction_failed(ticket, &report.pod.full_name(), None, now)
+                log!(warn, "a pod cannot be evicted", pod = name, reason = reason);
             }
-            Outcome::Watched => Ok(()),
-            Outcome::Prepared => self.prepared(&report.pod, Ok(()), now),
-            Outcome::Unprepared(reason) => self.prepared(&report.pod, Err(reason), now),
             Outcome::Released => {
                 if let Leftovers::Releasing { left, .. } = &mut self.leftovers {
                     *left = left.saturating_sub(1);
                 }
-                Ok(())
             }
-        };
-        match result {
+            _ => {}
+        }
+        match convert::report(&mut self.scheduler, report, now) {
             // The pod is gone meanwhile, or has another plan.
             Ok(()) | Err(QueueError::UnknownPod(_) | QueueError::StaleTicket) => {}
             Err(error) => log!(warn, "the scheduler refuses a report", reason = error),
         }
-    }
-
-    fn prepared(
-        &mut self,
-        pod: &Placement,
-        result: Result<(), String>,
-        now: Time,
-    ) -> Result<(), QueueError> {
-        let Some(ticket) = pod.ticket else { return Ok(()) };
-        self.scheduler.handle_prepared(ticket, result, now)
-    }
-
-    fn result(
-        &mut self,
-        pod: &Placement,
-        result: Result<(), String>,
-        now: Time,
-    ) -> Result<(), QueueError> {
-        let Some(ticket) = pod.ticket else { return Ok(()) };
-        self.scheduler.handle_binding(ticket, &pod.namespace, &pod.name, result, now)
     }
 
     fn decide(&mut self) {
@@ -327,59 +375,8 @@ impl Decider {
             let decision = self.scheduler.poll_decision(self.now());
             self.metrics.decision.add(begin.elapsed());
             let Some(decision) = decision else { return };
-            let order = match decision {
-                Decision::Prepare { ticket, groups, plan } => {
-                    self.metrics.count("prepare");
-                    log!(info, "a plan is prepared", group = groups.join(", "), pods = plan.len());
-                    Order::Prepare(self.members(ticket, &plan))
-                }
-                Decision::Bind { ticket, groups, plan, .. } => {
-                    self.metrics.count("bind");
-                    self.bind(ticket, &groups, &plan)
-                }
-                Decision::Unbind { pods, reason, .. } => {
-                    self.metrics.count("unbind");
-                    Order::Evict { pods: self.placements(&pods), reason }
-                }
-                Decision::EvictStale { group, pods, .. } => {
-                    self.metrics.count("evict-stale");
-                    log!(warn, "a gang below its minimum is evicted", group = group);
-                    let reason = "its gang is below its minimum".to_owned();
-                    Order::Evict { pods: self.placements(&pods), reason }
-                }
-                Decision::Evict { ticket, victims, plan } => {
-                    self.metrics.count("evict");
-                    self.nominate(&plan);
-                    let by = plan.group();
-                    let names: Vec<&str> =
-                        victims.iter().map(|victim| victim.name.as_str()).collect();
-                    log!(info, "victims are evicted", group = by, victims = names.join(", "));
-                    let pods = victims.iter().flat_map(|victim| &victim.pods);
-                    let pods = pods.map(|pod| Placement::of_victim(ticket, pod)).collect();
-                    Order::Preempt { pods, by: by.to_string() }
-                }
-                Decision::Move { ticket, moves, plan } => {
-                    self.metrics.count("move");
-                    self.nominate(&plan);
-                    let by = plan.group();
-                    let names: Vec<&str> =
-                        moves.iter().map(|step| step.pod.name.as_str()).collect();
-                    log!(info, "pods are moved", group = by, pods = names.join(", "));
-                    // A pod cannot be moved: it is deleted, and its controller makes it anew.
-                    let pods = moves.iter().map(|step| &step.pod);
-                    let pods = pods.map(|pod| Placement::of_victim(ticket, pod)).collect();
-                    Order::Preempt { pods, by: by.to_string() }
-                }
-                Decision::CancelEvictions { ticket, victims } => {
-                    self.metrics.count("cancel-evictions");
-                    let pods = victims.iter().flat_map(|victim| &victim.pods);
-                    Order::Cancel(pods.map(|pod| Placement::of_victim(ticket, pod)).collect())
-                }
-                other => {
-                    log!(error, "a decision is not known here", decision = format!("{other:?}"));
-                    continue;
-                }
-            };
+            self.tell(&decision);
+            let Some(order) = convert::order(&self.store, decision) else { continue };
             if self.dry_run {
                 self.pretend(order);
             } else if self.orders.send(order).is_err() {
@@ -388,31 +385,63 @@ impl Decider {
         }
     }
 
-    fn bind(&self, ticket: Ticket, groups: &[ObjectName], plan: &Plan) -> Order {
-        if groups.iter().any(|group| !group.contains("/pod:")) {
-            log!(info, "a gang is bound", group = groups.join(", "), pods = plan.len());
-        }
-        Order::Bind(self.members(ticket, plan))
-    }
-
-    /// The pods of a plan, with what it gives each.
-    fn members(&self, ticket: Ticket, plan: &Plan) -> Vec<Placement> {
-        let pods = plan.assignments().map(|assignment| {
-            let pod = assignment.pod();
-            let (namespace, name) = (pod.namespace().to_owned(), pod.name.clone());
-            let (uid, node) = (pod.uid.clone(), assignment.node().to_owned());
-            let mut own = Placement::new(Some(ticket), namespace, name, uid, node);
-            let group = pod.group.as_ref().map(|group| format!("{}/{group}", pod.namespace()));
-            let needs = Needs::of(&self.store, group.as_deref(), assignment);
-            own.needs = needs.map(Arc::new);
-            if let Some(cards) = self.store.node_devices(assignment.node()) {
-                let chosen = assignment.devices();
-                own.annotations = cards.annotations(assignment.node(), pod, chosen);
-                stamp(&mut own.annotations);
+    /// Counts and logs a decision, and shows the nodes of a plan that waits for victims.
+    fn tell(&mut self, decision: &Decision) {
+        let kind = match decision {
+            Decision::Prepare { .. } => "prepare",
+            Decision::Bind { .. } => "bind",
+            Decision::Unbind { .. } => "unbind",
+            Decision::EvictStale { .. } => "evict-stale",
+            Decision::Evict { .. } => "evict",
+            Decision::Move { .. } => "move",
+            Decision::CancelEvictions { .. } => "cancel-evictions",
+            _ => "unknown",
+        };
+        self.metrics.count(kind);
+        let text = match decision {
+            Decision::Prepare { groups, plan, .. } => {
+                let groups = groups.join(", ");
+                log!(info, "a plan is prepared", group = groups, pods = plan.len());
+                format!("{groups}: {} pods", plan.len())
             }
-            own
-        });
-        pods.collect()
+            Decision::Bind { groups, plan, .. } => {
+                if groups.iter().any(|group| !group.contains("/pod:")) {
+                    log!(info, "a gang is bound", group = groups.join(", "), pods = plan.len());
+                }
+                let nodes = plan.pods_per_node().len();
+                format!("{}: {} pods on {nodes} nodes", groups.join(", "), plan.len())
+            }
+            Decision::Unbind { groups, pods, reason } => {
+                format!("{}: {} pods, {reason}", groups.join(", "), pods.len())
+            }
+            Decision::EvictStale { group, pods, .. } => {
+                log!(warn, "a gang below its minimum is evicted", group = group);
+                format!("{group}: {} pods, it is below its minimum", pods.len())
+            }
+            Decision::Evict { victims, plan, .. } => {
+                self.nominate(plan);
+                let names: Vec<&str> = victims.iter().map(|own| own.name.as_str()).collect();
+                let (by, names) = (plan.group(), names.join(", "));
+                log!(info, "victims are evicted", group = by, victims = names);
+                format!("{by}: {names} must go")
+            }
+            Decision::Move { moves, plan, .. } => {
+                self.nominate(plan);
+                let names: Vec<&str> = moves.iter().map(|step| step.pod.name.as_str()).collect();
+                let (by, names) = (plan.group(), names.join(", "));
+                log!(info, "pods are moved", group = by, pods = names);
+                format!("{by}: {names} move")
+            }
+            Decision::CancelEvictions { victims, .. } => {
+                let names: Vec<&str> = victims.iter().map(|own| own.name.as_str()).collect();
+                format!("{} stay", names.join(", "))
+            }
+            other => {
+                log!(error, "a decision is not known here", decision = format!("{other:?}"));
+                String::new()
+            }
+        };
+        self.decisions.add(kind, text);
     }
 
     /// Says of pods that wait for victims where they are to go.
@@ -433,16 +462,6 @@ impl Decider {
         if !self.dry_run {
             let _ = self.notes.send(note);
         }
-    }
-
-    fn placements(&self, pods: &[phalanx::queue::BoundPod]) -> Vec<Placement> {
-        let pods = pods.iter().map(|pod| {
-            let (namespace, name) = (pod.pod.namespace(), pod.pod.name());
-            let uid = self.store.pod_uid(namespace, name).unwrap_or_default().to_owned();
-            let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            Placement::new(None, namespace, name, uid, pod.node.clone())
-        });
-        pods.collect()
     }
 
     /// Logs an order in place of carrying it out.
@@ -517,26 +536,6 @@ impl Decider {
                 self.note(Note::Nominated { pod, node: None });
             }
         }
-    }
-}
-
-/// Adds the times that plugins of cards read beside the cards.
-fn stamp(annotations: &mut BTreeMap<String, String>) {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = now.unwrap_or_default();
-    let keys: &[&str] = if annotations.contains_key("hami.io/vgpu-node") {
-        &["hami.io/vgpu-time", "hami.io/bind-time"]
-    } else if annotations.contains_key("volcano.sh/vgpu-node") {
-        &["volcano.sh/vgpu-time", "volcano.sh/bind-time"]
-    } else {
-        &[]
-    };
-    for key in keys {
-        annotations.insert((*key).to_owned(), now.as_secs().to_string());
-    }
-    if annotations.contains_key("scheduling.koordinator.sh/device-allocated") {
-        let key = "scheduling.koordinator.sh/bind-timestamp".to_owned();
-        annotations.insert(key, now.as_nanos().to_string());
     }
 }
 

@@ -9,7 +9,7 @@ use phalanx::queue::{Gate, GroupState, QuotaReason, Shortage};
 use phalanx::{Scheduler, Time};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::status::Note;
+use phalanx_kubernetes_client::status::Note;
 
 /// The longest message of a condition, in characters.
 const CLIP: usize = 900;
@@ -29,6 +29,8 @@ pub struct Explanations {
     order: BTreeSet<(Time, String)>,
     /// The last message about each group, with its time and number of pods.
     said: BTreeMap<String, (Time, String, usize)>,
+    /// The nearest relaxation of each group that was explained in full.
+    remedies: BTreeMap<String, String>,
     /// The time before which no explanation is made in full.
     not_before: Time,
     pub off: bool,
@@ -52,6 +54,17 @@ impl Explanations {
     pub fn forget(&mut self, group: &str) {
         self.take(group);
         self.said.remove(group);
+        self.remedies.remove(group);
+    }
+
+    /// The last message about a group.
+    pub fn said(&self, group: &str) -> Option<&str> {
+        self.said.get(group).map(|(_, message, _)| message.as_str())
+    }
+
+    /// The nearest relaxation under which a group would start.
+    pub fn remedy(&self, group: &str) -> Option<&str> {
+        self.remedies.get(group).map(String::as_str)
     }
 
     fn take(&mut self, group: &str) -> Option<Option<Shortage>> {
@@ -118,7 +131,11 @@ impl Explanations {
         // A placement is not what is missing where quota is.
         if now >= self.not_before && !matches!(why, Shortage::Quota { .. }) {
             let begin = Instant::now();
+            self.remedies.remove(group);
             if let Ok(Some(explanation)) = scheduler.explain(group, now) {
+                if let Some(remedy) = explanation.remedies.first() {
+                    self.remedies.insert(group.to_owned(), remedy.to_string());
+                }
                 let details = explanation.to_string();
                 let details = details.split_once('\n').map_or("", |(_, details)| details);
                 message = format!("{message} {}", details.replace("\n  ", " ").replace('\n', "; "));
@@ -147,7 +164,8 @@ fn gated(store: &Store, gate: &Gate) -> Option<String> {
     }
 }
 
-fn sentence(shortage: &Shortage) -> String {
+/// A shortage as a sentence for people.
+pub fn sentence(shortage: &Shortage) -> String {
     match shortage {
         Shortage::Capacity { requests, needed, available, level, .. } => {
             let place = level.as_ref().map_or(String::new(), |key| format!(" in the best {key}"));

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phalanx::Scheduler;
+use phalanx::kubernetes::watch::Kind;
 use phalanx::queue::{Gate, GroupState, Shortage};
+use phalanx::quota::QueueKind;
+use phalanx_kubernetes_client::api::Counts;
 
 /// Upper bounds of the buckets, in seconds.
 const BOUNDS: [f64; 18] = [
@@ -48,6 +51,12 @@ pub struct Metrics {
     pub decision: Histogram,
     pub binding: Histogram,
     pub pod_scheduling: Histogram,
+    /// From the arrival of news to their effect on the state.
+    pub input_lag: Histogram,
+    /// The last sign of life of each watch.
+    pub watches: BTreeMap<Kind, Instant>,
+    /// Configurations that were read anew, and those that were refused.
+    pub reloads: BTreeMap<&'static str, u64>,
 }
 
 impl Metrics {
@@ -57,8 +66,10 @@ impl Metrics {
     }
 
     /// Everything. O(groups).
-    pub fn text(&self, scheduler: &Scheduler) -> String {
+    pub fn text(&self, scheduler: &Scheduler, api: &Counts) -> String {
         let mut text = String::new();
+        leader(&mut text, true);
+        requests(&mut text, api);
         let help = "Decisions by outcome.";
         labelled(&mut text, "phalanx_decisions_total", "counter", help, "outcome", &self.decisions);
         let help = "Time to take one decision, attempts before it included.";
@@ -79,13 +90,126 @@ impl Metrics {
         labelled(&mut text, "phalanx_groups", "gauge", "Groups by state.", "state", &states);
         let help = "Groups that wait, by reason.";
         labelled(&mut text, "phalanx_groups_waiting", "gauge", help, "reason", &reasons);
+        attempts(&mut text, scheduler);
+        let help = "Time from the arrival of news of the API server to their effect on the state.";
+        self.input_lag.write("phalanx_input_lag_seconds", help, &mut text);
+        let help = "Time since a watch gave its last sign of life; bookmarks come each minute.";
+        head(&mut text, "phalanx_watch_silence_seconds", "gauge", help);
+        for (kind, at) in &self.watches {
+            let (kind, silence) = (format!("{kind:?}"), at.elapsed().as_secs_f64());
+            let kind = escaped(&kind);
+            let _ = writeln!(text, "phalanx_watch_silence_seconds{{kind=\"{kind}\"}} {silence:.3}");
+        }
+        let help = "Configurations read while running, by result.";
+        let name = "phalanx_configuration_reloads_total";
+        labelled(&mut text, name, "counter", help, "result", &self.reloads);
+        queues(&mut text, scheduler);
         process(&mut text);
         text
     }
 }
 
+/// The metrics of a replica that waits for the lease.
+pub fn follower(api: &Counts) -> String {
+    let mut text = String::new();
+    leader(&mut text, false);
+    requests(&mut text, api);
+    process(&mut text);
+    text
+}
+
+fn leader(text: &mut String, leads: bool) {
+    head(text, "phalanx_leader", "gauge", "Whether this replica schedules.");
+    let _ = writeln!(text, "phalanx_leader {}", u8::from(leads));
+}
+
+fn requests(text: &mut String, api: &Counts) {
+    let counts: BTreeMap<_, _> = api.by_result().into_iter().collect();
+    let help = "Answers of the API server to requests and to starts of watches, by result.";
+    labelled(text, "phalanx_api_requests_total", "counter", help, "result", &counts);
+}
+
+/// Totals of the scheduler.
+fn attempts(text: &mut String, scheduler: &Scheduler) {
+    let all = scheduler.metrics();
+    let results = BTreeMap::from([
+        ("placed", all.placed),
+        ("denied", all.denied),
+        ("capacity", all.short_of_capacity),
+        ("quota", all.short_of_quota),
+        ("placement", all.no_placement),
+    ]);
+    let help = "Attempts to place a group, by result.";
+    labelled(text, "phalanx_attempts_total", "counter", help, "result", &results);
+    let mut value = |name: &str, help: &str, value: u64| {
+        head(text, name, "counter", help);
+        let _ = writeln!(text, "{name} {value}");
+    };
+    value("phalanx_groups_started_total", "Groups started.", all.started);
+    value("phalanx_pods_bound_total", "Pods bound.", all.bound);
+    value("phalanx_binding_failures_total", "Pods that could not be bound.", all.bind_failures);
+    value("phalanx_victim_searches_total", "Searches for victims.", all.victim_searches);
+    value("phalanx_victims_total", "Units evicted for others.", all.victims);
+    value("phalanx_moves_total", "Units moved so that others fit.", all.moves);
+    let help = "Evictions and moves that were taken back.";
+    value("phalanx_evictions_cancelled_total", help, all.evictions_cancelled);
+    value("phalanx_gangs_evicted_total", "Gangs evicted below their minimum.", all.evictions);
+    value("phalanx_reservations_total", "Reservations begun.", all.reservations);
+    value("phalanx_promises_total", "Starts promised to groups that wait.", all.promises);
+}
+
+/// Usage, guarantees and shares of the tenants' queues, and the groups that wait in each.
+fn queues(text: &mut String, scheduler: &Scheduler) {
+    let Some(tenants) = scheduler.tenants() else { return };
+    let tree = tenants.tree();
+    let leaves = tree.queues(QueueKind::Leaf).filter_map(|id| tree.spec(id));
+    let (mut waiting, mut shares) = (String::new(), String::new());
+    let mut amounts: [String; 4] = Default::default();
+    for spec in leaves {
+        let queue = escaped(&spec.name);
+        let count = scheduler.queue(&spec.name).count();
+        let _ = writeln!(waiting, "phalanx_queue_waiting{{queue=\"{queue}\"}} {count}");
+        let Some(status) = scheduler.queue_status(&spec.name) else { continue };
+        let share = status.report.share as f64 / 1_000.0;
+        let _ = writeln!(shares, "phalanx_queue_share{{queue=\"{queue}\"}} {share}");
+        for own in &status.report.resources {
+            let (flavor, resource) = (escaped(&own.flavor), escaped(&own.resource));
+            let values = [own.sums.used, own.sums.nominal, own.deserved, own.borrowed];
+            for ((lines, name), value) in amounts.iter_mut().zip(AMOUNTS).zip(values) {
+                let _ = writeln!(
+                    lines,
+                    "{}{{queue=\"{queue}\",flavor=\"{flavor}\",resource=\"{resource}\"}} {value}",
+                    name.0
+                );
+            }
+        }
+    }
+    head(text, "phalanx_queue_waiting", "gauge", "Groups that wait, by queue.");
+    text.push_str(&waiting);
+    let help = "Share of what is borrowed, over the weight.";
+    head(text, "phalanx_queue_share", "gauge", help);
+    text.push_str(&shares);
+    for (lines, (name, help)) in amounts.iter().zip(AMOUNTS) {
+        head(text, name, "gauge", help);
+        text.push_str(lines);
+    }
+}
+
+/// Amounts of a queue; CPU in thousandths of a core, memory in bytes.
+const AMOUNTS: [(&str, &str); 4] = [
+    ("phalanx_queue_used", "Usage by queue, flavor and resource."),
+    ("phalanx_queue_nominal", "Guarantee of the queue."),
+    ("phalanx_queue_deserved", "Amount that the queue would have if all claims were of one unit."),
+    ("phalanx_queue_borrowed", "Usage beyond the guarantees."),
+];
+
+/// A value of a label, as the text format wants it.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
 /// The state of a group, and the reason for which it waits, each in a word.
-fn words(state: &GroupState) -> (&'static str, Option<&'static str>) {
+pub fn words(state: &GroupState) -> (&'static str, Option<&'static str>) {
     match state {
         GroupState::Gated(gate) => (
             "gated",

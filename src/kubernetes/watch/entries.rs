@@ -6,6 +6,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::event::Kind;
 use crate::kubernetes::account;
@@ -121,6 +122,8 @@ pub(super) struct PodEntry {
     pub(super) application: Option<Box<Application>>,
     /// The local queue that its label names.
     pub(super) local_queue: Option<String>,
+    /// How long it runs at most, by its own word.
+    pub(super) run_time: Option<Duration>,
     /// Kind and name of the controller that made it.
     pub(super) controller: Option<Box<Controller>>,
     /// The reason to leave it alone.
@@ -192,7 +195,7 @@ impl PodEntry {
     pub(super) fn new(record: PodRecord, finished: bool) -> PodEntry {
         let refused = unfollowed(&record);
         let PodRecord { mut pod, priority, scheduler, membership, controller, .. } = record;
-        let PodRecord { limits, asks, held, application, .. } = record;
+        let PodRecord { limits, asks, held, application, run_time, .. } = record;
         pod.priority = priority.unwrap_or(0);
         if let Some(limits) = limits {
             pod = pod.in_band(&limits);
@@ -225,6 +228,7 @@ impl PodEntry {
             inline,
             application,
             local_queue,
+            run_time,
             controller,
             refusal,
             asking,

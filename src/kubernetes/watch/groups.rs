@@ -317,6 +317,10 @@ impl Store {
             }
             Err(reason) => Some(reason),
         };
+        if self.reads_run_times {
+            let first = instance.members.first().and_then(|pod| self.pods.get(pod));
+            frame.run_time_estimate = first.and_then(|pod| pod.run_time);
+        }
         frame.name = key.group_name();
         for partner in &mut frame.gang_group {
             if let Some((namespace, name)) = partner.split_once('/') {

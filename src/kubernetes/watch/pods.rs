@@ -15,6 +15,7 @@ use crate::base::ObjectName;
 use crate::kubernetes::groups::QUEUE_NAME;
 use crate::kubernetes::koordinator;
 use crate::kubernetes::membership::WorkloadKind;
+use crate::kubernetes::queues::LocalQueues;
 use crate::model::{LabelSelector, Labels, PodGroup};
 use crate::state::Event;
 
@@ -103,6 +104,7 @@ impl Store {
 
     /// Shows the scheduler a pod as it is now, unless it knows it so.
     pub(super) fn show(&mut self, key: &str, updates: &mut Vec<Update>) {
+        let reads_run_times = self.reads_run_times;
         let Some(entry) = self.pods.get(key) else { return };
         let queue = match &entry.group {
             None => self.queue_of(entry.pod.namespace(), entry.local_queue.as_deref(), ""),
@@ -162,6 +164,7 @@ impl Store {
                     entry.shown.alone = true;
                     let mut group = PodGroup::basic(entry.alone_name()).in_namespace(&*namespace);
                     group.queue = queue.unwrap_or_default();
+                    group.run_time_estimate = entry.run_time.filter(|_| reads_run_times);
                     let mut group = group.priority(pod.priority).pod(pod);
                     koordinator::take_quota(&mut group);
                     updates.push(Update::Group(group));
@@ -243,6 +246,21 @@ impl Store {
                 self.show(&key, updates);
             }
         }
+    }
+
+    /// Replaces the rule by which groups find the queues of tenants, when queues change. Groups whose
+    /// queue changes, or that have one now, are shown anew. O(groups and pods).
+    pub fn set_queues(&mut self, queues: LocalQueues) -> Vec<Update> {
+        self.queues = Some(queues);
+        let mut updates = Vec::new();
+        for group in self.instances.keys().cloned().collect::<Vec<_>>() {
+            self.refresh(&group, &mut updates);
+        }
+        let alone = self.pods.iter().filter(|(_, entry)| entry.group.is_none());
+        for pod in alone.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.show(&pod, &mut updates);
+        }
+        updates
     }
 
     /// Puts the groups of a namespace in their queues anew: a queue may take it now.

@@ -112,6 +112,8 @@ pub struct Store {
     /// Whether pods with claims are shown.
     pub(super) follows_claims: bool,
     pub(super) queues: Option<LocalQueues>,
+    /// Whether groups take the run time of their pods as an estimate.
+    pub(super) reads_run_times: bool,
     pub(super) workloads: Workloads,
     shapes: FixedMap<Arc<PodShape>, ()>,
     shapes_kept: usize,
@@ -184,6 +186,15 @@ impl Store {
     #[must_use]
     pub fn with_queues(mut self, queues: LocalQueues) -> Store {
         self.queues = Some(queues);
+        self
+    }
+
+    /// Estimates the run time of groups by their pods, for [backfill](crate::queue::Backfill): by the
+    /// annotation `phalanx.dev/run-time-seconds` of a group's first member, or else by its
+    /// `spec.activeDeadlineSeconds`. Composite groups have no estimate.
+    #[must_use]
+    pub fn with_run_times(mut self) -> Store {
+        self.reads_run_times = true;
         self
     }
 

@@ -4,6 +4,9 @@
 //! `PHALANX_SOAK` runs 64 pods and ten kills.
 
 mod claims;
+mod live;
+mod operator;
+mod packaging;
 #[path = "../support/program.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod program;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// The resources of every release, by group and version, and which of them are in a namespace.
-const RESOURCES: [(&str, &str, &str, bool); 14] = [
+const RESOURCES: [(&str, &str, &str, bool); 19] = [
     ("v1", "nodes", "Node", false),
     ("v1", "namespaces", "Namespace", false),
     ("v1", "pods", "Pod", true),
@@ -29,6 +29,11 @@ const RESOURCES: [(&str, &str, &str, bool); 14] = [
     ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", true),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", false),
     ("events.k8s.io/v1", "events", "Event", true),
+    ("coordination.k8s.io/v1", "leases", "Lease", true),
+    ("kueue.x-k8s.io/v1beta2", "resourceflavors", "ResourceFlavor", false),
+    ("kueue.x-k8s.io/v1beta2", "clusterqueues", "ClusterQueue", false),
+    ("kueue.x-k8s.io/v1beta2", "localqueues", "LocalQueue", true),
+    ("batch/v1", "jobs", "Job", true),
 ];
 
 /// The resources of `scheduling.k8s.io` that depend on the release.
@@ -345,10 +350,11 @@ impl Shared {
                 "POST" => {
                     object["metadata"]["namespace"] = namespace.into();
                     let key = state.key_of(&resource, &object);
-                    if resource != "events" {
-                        state.put(&key, object.clone(), "ADDED");
+                    if state.objects.contains_key(&key) {
+                        return failure(409, "it exists");
                     }
-                    (201, object)
+                    state.put(&key, object, "ADDED");
+                    (201, state.objects[&key].clone())
                 }
                 _ => (200, json!({"items": state.list(&resource).collect::<Vec<_>>()})),
             };
@@ -382,6 +388,14 @@ impl Shared {
                 }
                 state.put(&key, result.clone(), "MODIFIED");
                 (200, shown(result, &version, &kind))
+            }
+            ("PUT", None) => {
+                let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+                if version(&request.body) != version(&stored) {
+                    return failure(409, "the object has been modified");
+                }
+                state.put(&key, request.body.clone(), "MODIFIED");
+                (200, state.objects[&key].clone())
             }
             ("DELETE", _) => {
                 let wanted = &request.body["preconditions"]["uid"];

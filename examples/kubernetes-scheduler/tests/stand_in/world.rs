@@ -33,10 +33,21 @@ impl World {
 
     /// The scheduler, with a configuration.
     pub fn scheduler(&self, configuration: &str) -> Program {
+        self.scheduler_with(configuration, &[])
+    }
+
+    /// The folder of its files.
+    pub fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
+    /// The scheduler, with a configuration and further arguments.
+    pub fn scheduler_with(&self, configuration: &str, more: &[&str]) -> Program {
         let file = self.folder.join("config.yaml");
         std::fs::write(&file, configuration).expect("a file can be written");
         let file = file.to_string_lossy().into_owned();
-        let arguments = ["--config", &file];
+        let mut arguments = vec!["--config", file.as_str()];
+        arguments.extend(more);
         Program::start(&self.folder.join("kubeconfig"), &arguments, &self.folder.join("log"))
     }
 

@@ -1,8 +1,9 @@
 //! Notes for people: conditions of groups and pods, events.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use phalanx::kubernetes::watch::{ObjectRef, SchedulingResource, Version};
 use serde_json::{Value, json};
@@ -20,16 +21,66 @@ pub struct Writer {
     api: Api,
     scheduler: String,
     discovery: Arc<Discovery>,
+    /// The last event about each object, by uid and reason.
+    series: Arc<Mutex<BTreeMap<(String, String), Series>>>,
 }
+
+/// An event that may happen again.
+struct Series {
+    name: String,
+    note: String,
+    count: u64,
+    at: Instant,
+}
+
+/// The time for which an event that happens again is one of a series.
+const SERIES: Duration = Duration::from_secs(360);
+/// The most series that are remembered.
+const MOST_SERIES: usize = 16_384;
 
 impl Writer {
     pub fn new(api: Api, scheduler: String, discovery: Arc<Discovery>) -> Writer {
-        Writer { api, scheduler, discovery }
+        Writer { api, scheduler, discovery, series: Arc::default() }
     }
 
     /// The version in which pod groups are served.
     fn groups(&self) -> Option<Version> {
         self.discovery.last().version(SchedulingResource::PodGroups)
+    }
+
+    /// Counts an event that was written not long ago, in place of a new one; false if there is none. It
+    /// has the same object, reason and words.
+    async fn happened_again(&self, object: &ObjectRef, reason: &str, message: &str) -> bool {
+        let key = (object.uid.clone(), reason.to_owned());
+        let (name, count) = {
+            let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(own) = series.get_mut(&key) else { return false };
+            if own.note != message || own.at.elapsed() > SERIES {
+                return false;
+            }
+            own.count += 1;
+            own.at = Instant::now();
+            (own.name.clone(), own.count)
+        };
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events/{name}", object.namespace);
+        let body = json!({"series": {"count": count, "lastObservedTime": log::timestamp()}});
+        match self.api.merge(&path, &body).await {
+            // It has expired: a new one begins.
+            Ok(answer) => answer.status != 404,
+            Err(_) => true,
+        }
+    }
+
+    fn remember(&self, object: &ObjectRef, reason: &str, message: &str, name: String) {
+        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        if series.len() >= MOST_SERIES {
+            series.retain(|_, own| own.at.elapsed() <= SERIES);
+        }
+        if series.len() < MOST_SERIES {
+            let key = (object.uid.clone(), reason.to_owned());
+            let own = Series { name, note: message.to_owned(), count: 1, at: Instant::now() };
+            series.insert(key, own);
+        }
     }
 
     /// Writes the condition of a group in the version that is served. If the server has no such
@@ -68,8 +119,8 @@ enum Patched {
 pub enum Note {
     /// A group's condition, and one event about it.
     Group { group: ObjectRef, scheduled: bool, message: String },
-    /// A pod's condition: unschedulable.
-    Pod { pod: ObjectRef, message: String },
+    /// A pod's condition: unschedulable; and an event about it if that is wanted.
+    Pod { pod: ObjectRef, message: String, event: bool },
     /// An event that a pod is bound.
     PodScheduled(Placement),
     /// Where a pod is to go once its victims have gone, or that it is to go nowhere.
@@ -87,7 +138,14 @@ impl Note {
 
     pub fn unschedulable(groups: Vec<ObjectRef>, pods: Vec<ObjectRef>, message: &str) -> Note {
         let text = || message.to_owned();
-        let pods = pods.into_iter().map(|pod| Note::Pod { pod, message: text() });
+        let more = pods.len().saturating_sub(PODS_WITH_EVENTS);
+        let pods = pods.into_iter().enumerate().map(|(index, pod)| {
+            let message = match (index, more) {
+                (0, 1..) => format!("{message} So do {more} more pods of its group."),
+                _ => text(),
+            };
+            Note::Pod { pod, message, event: index < PODS_WITH_EVENTS }
+        });
         let groups = groups.into_iter();
         let groups = groups.map(|group| Note::Group { group, scheduled: false, message: text() });
         Note::Several(pods.chain(groups).collect())
@@ -97,6 +155,9 @@ impl Note {
         Note::PodScheduled(pod.clone())
     }
 }
+
+/// Pods of one group that have events of their own; the first tells how many more wait for the same reason.
+const PODS_WITH_EVENTS: usize = 16;
 
 /// The most requests in flight: bindings come first.
 const IN_FLIGHT: usize = 8;
@@ -130,9 +191,13 @@ async fn write(writer: &Writer, note: Note) {
             writer.condition_of_group(&group, state, reason, &message).await;
             (group, "PodGroup", reason, message)
         }
-        Note::Pod { pod, message } => {
+        Note::Pod { pod, message, event } => {
             let condition = condition("PodScheduled", "False", "Unschedulable", &message);
-            return patch_pod(api, &pod, json!({"conditions": [condition]})).await;
+            patch_pod(api, &pod, json!({"conditions": [condition]})).await;
+            if !event {
+                return;
+            }
+            (pod, "Pod", "Unschedulable", message)
         }
         Note::Nominated { pod, node } => {
             return patch_pod(api, &pod, json!({"nominatedNodeName": node})).await;
@@ -149,7 +214,13 @@ async fn write(writer: &Writer, note: Note) {
     };
     let groups = format!("scheduling.k8s.io/{}", writer.groups().map_or("v1", Version::name));
     let api_version = if kind == "Pod" { "v1" } else { &groups };
-    event(api, scheduler, &object, (api_version, kind), reason, &message).await;
+    if writer.happened_again(&object, reason, &message).await {
+        return;
+    }
+    let name = event(api, scheduler, &object, (api_version, kind), reason, &message).await;
+    if let Some(name) = name {
+        writer.remember(&object, reason, &message, name);
+    }
 }
 
 /// A condition, of now.
@@ -193,7 +264,7 @@ async fn event(
     (api_version, kind): (&str, &str),
     reason: &str,
     message: &str,
-) {
+) -> Option<String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -202,10 +273,11 @@ async fn event(
         "Preempted" => ("Preempting", reason, "Normal"),
         _ => ("Scheduling", "FailedScheduling", "Warning"),
     };
+    let name = format!("{}.{now:x}{number:x}", object.name);
     let body = json!({
         "apiVersion": "events.k8s.io/v1", "kind": "Event",
         "metadata": {
-            "name": format!("{}.{now:x}{number:x}", object.name), "namespace": object.namespace,
+            "name": name, "namespace": object.namespace,
         },
         "eventTime": log::timestamp(),
         "reportingController": scheduler,
@@ -219,9 +291,12 @@ async fn event(
     });
     let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", object.namespace);
     // An event that is lost is not sent again.
-    if let Ok(answer) = api.post(&path, &body).await
-        && !matches!(answer.status, 200..=299)
-    {
-        log!(warn, "an event is refused", path = path, reason = answer.message());
+    match api.post(&path, &body).await {
+        Ok(answer) if matches!(answer.status, 200..=299) => Some(name),
+        Ok(answer) => {
+            log!(warn, "an event is refused", path = path, reason = answer.message());
+            None
+        }
+        Err(_) => None,
     }
 }

@@ -8,7 +8,9 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::{Client, Config};
 
-use crate::config::Settings;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The longest time that an answer may take; watches aside.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -17,6 +19,51 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub struct Api {
     client: Client,
+    counts: Arc<Counts>,
+}
+
+/// Answers to requests so far, by result; for metrics.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Status 200 to 299.
+    pub taken: AtomicU64,
+    /// Status 409: another write came first.
+    pub conflicts: AtomicU64,
+    /// Status 429: too many requests.
+    pub throttled: AtomicU64,
+    /// Another status of 400 to 499.
+    pub refused: AtomicU64,
+    /// Status 500 and more.
+    pub failed: AtomicU64,
+    /// No answer, or none in time.
+    pub lost: AtomicU64,
+}
+
+impl Counts {
+    fn add(&self, status: Option<u16>) {
+        let count = match status {
+            None => &self.lost,
+            Some(409) => &self.conflicts,
+            Some(429) => &self.throttled,
+            Some(400..=499) => &self.refused,
+            Some(500..) => &self.failed,
+            Some(_) => &self.taken,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counts by the word of their result.
+    pub fn by_result(&self) -> [(&'static str, u64); 6] {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        [
+            ("taken", get(&self.taken)),
+            ("conflict", get(&self.conflicts)),
+            ("throttled", get(&self.throttled)),
+            ("refused", get(&self.refused)),
+            ("failed", get(&self.failed)),
+            ("lost", get(&self.lost)),
+        ]
+    }
 }
 
 /// An answer of the API server, whatever its status.
@@ -39,10 +86,14 @@ impl Answer {
 
 impl Api {
     /// Connects as a kubeconfig says, or as a pod of the cluster does where there is none.
-    pub async fn connect(settings: &Settings) -> Result<Api, String> {
-        let config = match &settings.kubeconfig {
+    ///
+    /// # Errors
+    /// The file cannot be read, or names no usable cluster; the message says which file.
+    pub async fn connect(kubeconfig: Option<&Path>) -> Result<Api, String> {
+        let config = match kubeconfig {
             Some(path) => {
-                let file = kube::config::Kubeconfig::read_from(path).map_err(|e| e.to_string())?;
+                let file = kube::config::Kubeconfig::read_from(path)
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
                 Config::from_custom_kubeconfig(file, &Default::default())
                     .await
                     .map_err(|error| format!("{}: {error}", path.display()))?
@@ -50,7 +101,7 @@ impl Api {
             None => Config::infer().await.map_err(|error| error.to_string())?,
         };
         let client = Client::try_from(config).map_err(|error| error.to_string())?;
-        Ok(Api { client })
+        Ok(Api { client, counts: Arc::default() })
     }
 
     /// Sends a request and reads the whole answer. An error says that there is none: the request
@@ -79,16 +130,30 @@ impl Api {
             Ok(Answer { status, retry_after, body: body.to_bytes() })
         };
         let late = |_| Err(format!("no answer within {TIMEOUT:?}"));
-        tokio::time::timeout(TIMEOUT, exchange).await.unwrap_or_else(late)
+        let answer: Result<Answer, String> =
+            tokio::time::timeout(TIMEOUT, exchange).await.unwrap_or_else(late);
+        self.counts.add(answer.as_ref().ok().map(|answer| answer.status));
+        answer
+    }
+
+    /// Answers so far, by result; clones of this client count together.
+    pub fn counts(&self) -> &Arc<Counts> {
+        &self.counts
     }
 
     /// Starts a watch; its body goes on until the server or the network ends it.
+    ///
+    /// # Errors
+    /// There is no answer in time.
     pub async fn watch(&self, path: &str) -> Result<Response<Body>, String> {
         let request = Request::get(path).header(header::ACCEPT, JSON).body(Body::empty());
         let request = request.map_err(|error| error.to_string())?;
         let late = |_| Err(format!("no answer within {TIMEOUT:?}"));
         let answer = tokio::time::timeout(TIMEOUT, self.client.send(request)).await;
-        answer.map(|answer| answer.map_err(|error| error.to_string())).unwrap_or_else(late)
+        let answer =
+            answer.map(|answer| answer.map_err(|error| error.to_string())).unwrap_or_else(late);
+        self.counts.add(answer.as_ref().ok().map(|answer| answer.status().as_u16()));
+        answer
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer, String> {

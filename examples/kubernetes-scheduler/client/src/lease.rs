@@ -8,12 +8,27 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::config::LeaderElection;
 use crate::log;
 
+/// A lease, and its times.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The namespace of the Lease.
+    pub namespace: String,
+    /// The name of the Lease.
+    pub name: String,
+    /// How long a lease holds that is not renewed.
+    pub lease: Duration,
+    /// How long the leader tries to renew it before it gives up; less than `lease`.
+    pub renew: Duration,
+    /// The time between two attempts.
+    pub retry: Duration,
+}
+
+/// One replica's part in the election.
 pub struct Lease {
     api: Api,
-    settings: LeaderElection,
+    settings: Settings,
     identity: String,
     /// The lease as it was last seen.
     seen: Value,
@@ -21,7 +36,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub fn new(api: Api, settings: LeaderElection) -> Lease {
+    pub fn new(api: Api, settings: Settings) -> Lease {
         let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
         let host = std::env::var("HOSTNAME").unwrap_or(host);
         let start = log::timestamp();

@@ -10,8 +10,8 @@ use phalanx::kubernetes::WorkloadKind;
 use phalanx::kubernetes::watch::{Kind, SchedulingResource, WatchEvent};
 use phalanx::state::{ClaimKind, StorageKind};
 
+use crate::Input;
 use crate::api::Api;
-use crate::decide::Input;
 use crate::discovery::Discovery;
 use crate::log;
 
@@ -80,6 +80,31 @@ pub const SOURCES: [Source; 31] = [
     source(Kind::Submitted(WorkloadKind::StatefulSet), "/apis/apps/v1/statefulsets", false),
 ];
 
+/// Workloads whose pods start together, for a store [with workloads](phalanx::kubernetes::watch::Store).
+pub const WORKLOADS: [Source; 8] = [
+    source(Kind::Submitted(WorkloadKind::Job), "/apis/batch/v1/jobs", false),
+    source(Kind::Submitted(WorkloadKind::JobSet), "/apis/jobset.x-k8s.io/v1alpha2/jobsets", false),
+    source(
+        Kind::Submitted(WorkloadKind::LeaderWorkerSet),
+        "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets",
+        false,
+    ),
+    source(Kind::Submitted(WorkloadKind::PyTorchJob), "/apis/kubeflow.org/v1/pytorchjobs", false),
+    source(Kind::Submitted(WorkloadKind::TFJob), "/apis/kubeflow.org/v1/tfjobs", false),
+    source(Kind::Submitted(WorkloadKind::MPIJob), "/apis/kubeflow.org/v2beta1/mpijobs", false),
+    source(Kind::Submitted(WorkloadKind::RayCluster), "/apis/ray.io/v1/rayclusters", false),
+    source(
+        Kind::Submitted(WorkloadKind::VolcanoJob),
+        "/apis/batch.volcano.sh/v1alpha1/jobs",
+        false,
+    ),
+];
+
+/// Everything to watch, with or without workloads.
+pub fn sources(workloads: bool) -> impl Iterator<Item = Source> {
+    SOURCES.into_iter().chain(WORKLOADS.into_iter().filter(move |_| workloads))
+}
+
 /// The times after which a watch that ended starts again: each doubles the one before.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 /// The same for a resource that was refused. A server that has just started refuses what it allows a
@@ -104,7 +129,12 @@ enum End {
 }
 
 /// Watches a resource for ever.
-pub async fn run(api: Api, source: Source, discovery: Arc<Discovery>, inputs: Sender<Input>) {
+pub async fn run<I: From<Input>>(
+    api: Api,
+    source: Source,
+    discovery: Arc<Discovery>,
+    inputs: Sender<I>,
+) {
     let mut version = None;
     let mut path = None;
     let (mut pause, mut refused) = (Duration::ZERO, Duration::ZERO);
@@ -151,7 +181,7 @@ pub async fn run(api: Api, source: Source, discovery: Arc<Discovery>, inputs: Se
                 }
                 version = None;
                 refused = longer(refused, REFUSED_PAUSES);
-                if !source.required && inputs.send(Input::Refused(source.kind)).is_err() {
+                if !source.required && inputs.send(Input::Refused(source.kind).into()).is_err() {
                     return;
                 }
                 if source.required { REFUSED_PAUSES[0] } else { refused }
@@ -182,12 +212,12 @@ async fn path_of(
 }
 
 /// One watch, from its start to its end. Keeps the version from which the next may go on.
-async fn follow(
+async fn follow<I: From<Input>>(
     api: &Api,
     kind: Kind,
     path: &str,
     version: &mut Option<String>,
-    inputs: &Sender<Input>,
+    inputs: &Sender<I>,
 ) -> End {
     let is_discovered = SchedulingResource::of(kind).is_some();
     let life = if is_discovered { DISCOVERED_LIFE } else { LIFE }.as_secs();
@@ -205,7 +235,7 @@ async fn follow(
         },
         Err(error) => return End::Closed(error),
     };
-    if version.is_none() && inputs.send(Input::ListBegins(kind)).is_err() {
+    if version.is_none() && inputs.send(Input::ListBegins(kind).into()).is_err() {
         return End::Closed("the scheduler stops".to_owned());
     }
     let mut buffer = BytesMut::new();
@@ -243,7 +273,8 @@ async fn follow(
         if version.is_some() || listed {
             *version = Some(last.to_owned());
         }
-        if inputs.send(Input::Watch(events)).is_err() {
+        let news = Input::Watch { kind, events, at: Instant::now() };
+        if inputs.send(news.into()).is_err() {
             return End::Closed("the scheduler stops".to_owned());
         }
     }

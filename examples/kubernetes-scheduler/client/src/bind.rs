@@ -17,11 +17,35 @@ use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::Input;
 use crate::api::Api;
-use crate::config::Bindings;
-use crate::decide::Input;
 use crate::prepare::{self, Needs};
 use crate::{log, status};
+
+/// How bindings and evictions are sent.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Requests in flight; at least 1.
+    pub in_flight: usize,
+    /// How long one binding is tried before it has failed for good.
+    pub retry_for: Duration,
+    /// How long devices and volumes of a plan may take before its gang has failed.
+    pub prepare_for: Duration,
+    /// The grace period of evictions, in seconds; that of the pod unless set.
+    pub eviction_grace_seconds: Option<u32>,
+}
+
+impl Default for Settings {
+    /// 64 in flight, 60 s for a binding, 10 minutes for what comes before it.
+    fn default() -> Settings {
+        Settings {
+            in_flight: 64,
+            retry_for: Duration::from_secs(60),
+            prepare_for: Duration::from_secs(600),
+            eviction_grace_seconds: None,
+        }
+    }
+}
 
 /// A pod, and the node it goes to or leaves.
 #[derive(Debug, Clone)]
@@ -108,11 +132,11 @@ enum State {
 }
 
 /// Carries out orders until there are no more to come.
-pub async fn run(
+pub async fn run<I: From<Input>>(
     api: Api,
-    settings: Bindings,
+    settings: Settings,
     mut orders: UnboundedReceiver<Order>,
-    inputs: Sender<Input>,
+    inputs: Sender<I>,
 ) {
     let settings = Arc::new(settings);
     let mut queue: VecDeque<(Task, Placement)> = VecDeque::new();
@@ -338,9 +362,9 @@ async fn prepare_plan(
     Prepared { pods, result, binds }
 }
 
-fn report(inputs: &Sender<Input>, reports: Vec<Report>) {
+fn report<I: From<Input>>(inputs: &Sender<I>, reports: Vec<Report>) {
     // The decisions end before the bindings when the program stops.
-    let _ = inputs.send(Input::Reports(reports));
+    let _ = inputs.send(Input::Reports(reports).into());
 }
 
 impl Report {
@@ -377,7 +401,7 @@ impl Placement {
     }
 }
 
-impl Bindings {
+impl Settings {
     /// A request that deletes a pod, and no other of its name.
     fn deletion(&self, pod: &Placement) -> serde_json::Value {
         let mut body = json!({
@@ -392,7 +416,7 @@ impl Bindings {
 
 /// Binds one pod. Failures that may pass are tried again until the time for it has passed; while
 /// the server asks for patience (429), that time stands still.
-async fn bind(api: &Api, settings: &Bindings, pod: Placement) -> Report {
+async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
     let begin = Instant::now();
     let mut deadline = begin + settings.retry_for;
     let mut pause = Duration::from_millis(100);
@@ -470,7 +494,7 @@ async fn read_back(api: &Api, pod: &Placement) -> Option<Whereabouts> {
 
 /// Deletes one pod for a group that is more important, and says so on it first. The watch reports its
 /// end.
-async fn preempt(api: &Api, settings: &Bindings, pod: Placement) -> Report {
+async fn preempt(api: &Api, settings: &Settings, pod: Placement) -> Report {
     let begin = Instant::now();
     let mut pause = Duration::from_millis(100);
     let body = settings.deletion(&pod);
@@ -497,7 +521,7 @@ async fn preempt(api: &Api, settings: &Bindings, pod: Placement) -> Report {
 }
 
 /// Deletes one pod if it is bound. Goes on until the server has answered for good.
-async fn evict(api: &Api, settings: &Bindings, pod: Placement) -> Report {
+async fn evict(api: &Api, settings: &Settings, pod: Placement) -> Report {
     let begin = Instant::now();
     let mut pause = Duration::from_millis(100);
     let body = settings.deletion(&pod);

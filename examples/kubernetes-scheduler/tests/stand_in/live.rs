@@ -1,0 +1,105 @@
+//! Objects that are followed while gangs run: Kueue's queues, and Jobs as gangs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::server::RELEASE_1_37;
+use crate::world::{World, group, node, pod};
+
+fn queue(cores: u32) -> Value {
+    json!({
+        "metadata": {"name": "vision"},
+        "spec": {
+            "namespaceSelector": {},
+            "resourceGroups": [{
+                "coveredResources": ["cpu"],
+                "flavors": [{"name": "any", "resources": [
+                    {"name": "cpu", "nominalQuota": cores.to_string()},
+                ]}],
+            }],
+        },
+    })
+}
+
+fn add_gang(world: &World, name: &str, pods: usize) {
+    let mut own = group(name, pods);
+    own["metadata"]["labels"] = json!({"kueue.x-k8s.io/queue-name": "team"});
+    world.server.create("podgroups", own);
+    for index in 0..pods {
+        world.server.create("pods", pod(&format!("{name}-{index}"), name));
+    }
+}
+
+#[test]
+fn queues_of_the_server_change_while_gangs_run() {
+    let world = World::new(RELEASE_1_37);
+    world.server.create("nodes", node("n1"));
+    add_gang(&world, "first", 4);
+    let configuration = "\
+queues: {watch: true}
+timeouts: {firstBackoff: 100ms, longestBackoff: 1s}
+";
+    let _scheduler = world.scheduler(configuration);
+    // There is no queue: the gang waits.
+    std::thread::sleep(Duration::from_millis(500));
+    world.until_bound(0);
+    world.server.create("resourceflavors", json!({"metadata": {"name": "any"}}));
+    world.server.create("clusterqueues", queue(4));
+    let local = json!({
+        "metadata": {"name": "team", "namespace": "ml"}, "spec": {"clusterQueue": "vision"},
+    });
+    world.server.create("localqueues", local);
+    world.until_bound(4);
+    // The quota is used up until the queue grows.
+    add_gang(&world, "second", 4);
+    std::thread::sleep(Duration::from_millis(500));
+    world.until_bound(4);
+    world.server.create("clusterqueues", queue(8));
+    world.until_bound(8);
+    // Without the local queue nothing more starts, and what runs goes on.
+    world.server.delete("localqueues", "ml", "team");
+    std::thread::sleep(Duration::from_millis(500));
+    world.server.create("clusterqueues", queue(16));
+    add_gang(&world, "third", 4);
+    std::thread::sleep(Duration::from_millis(500));
+    world.until_bound(8);
+}
+
+#[test]
+fn pods_of_a_job_start_together_where_the_configuration_says_so() {
+    let world = World::new(RELEASE_1_37);
+    world.server.create("nodes", node("n1"));
+    world.server.create(
+        "jobs",
+        json!({
+            "metadata": {"name": "train", "namespace": "ml", "uid": "uid-train"},
+            "spec": {
+                "parallelism": 3, "completions": 3, "completionMode": "Indexed",
+                "template": {"spec": {
+                    "schedulerName": "phalanx", "restartPolicy": "Never",
+                    "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+                }},
+            },
+        }),
+    );
+    let member = |index: u32| {
+        let mut own = pod(&format!("train-{index}"), "none");
+        own["spec"].as_object_mut().expect("an object").remove("schedulingGroup");
+        own["metadata"]["labels"] = json!({"batch.kubernetes.io/job-name": "train"});
+        own["metadata"]["annotations"] =
+            json!({"batch.kubernetes.io/job-completion-index": index.to_string()});
+        own["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "uid-train",
+            "controller": true,
+        }]);
+        own
+    };
+    world.server.create("pods", member(0));
+    world.server.create("pods", member(1));
+    let _scheduler = world.scheduler("workloads: gangs");
+    std::thread::sleep(Duration::from_secs(1));
+    world.until_bound(0);
+    world.server.create("pods", member(2));
+    world.until_bound(3);
+}
