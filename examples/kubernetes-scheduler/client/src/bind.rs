@@ -224,6 +224,7 @@ pub async fn run<I: From<Input>>(
                     }
                 }
                 Some(Order::Evict { pods, reason }) => {
+                    log!(info, "pods are taken back", pods = pods.len(), reason = reason);
                     for pod in pods {
                         match states.get_mut(&pod.uid) {
                             Some(State::Queued) => {
@@ -251,10 +252,7 @@ pub async fn run<I: From<Input>>(
                                 let own = prepared.remove(&pod.uid).unwrap_or(pod);
                                 queue.push_back((Task::Unwritten { whole: true }, own));
                             }
-                            None => {
-                                log!(info, "a pod is evicted", pod = pod.full_name(), reason = reason);
-                                queue.push_back((Task::Evict, pod));
-                            }
+                            None => queue.push_back((Task::Evict, pod)),
                         }
                     }
                 }
@@ -546,7 +544,10 @@ async fn evict(api: &Api, settings: &Settings, pod: Placement) -> Report {
             return Report { pod, result: Outcome::Unbound, took: begin.elapsed() };
         }
         match api.delete(&pod.path(), &body).await {
-            Ok(answer) if matches!(answer.status, 200..=299 | 404 | 409) => break,
+            Ok(answer) if matches!(answer.status, 200..=299 | 404 | 409) => {
+                log!(info, "a pod is evicted", pod = pod.full_name());
+                break;
+            }
             Ok(answer) => {
                 let wait = answer.retry_after.unwrap_or(pause);
                 let (pod, reason) = (pod.full_name(), answer.message());
