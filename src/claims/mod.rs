@@ -22,7 +22,7 @@ mod selector;
 mod supply;
 mod wanted;
 
-pub(crate) use alike::{Alike, scarcity};
+pub(crate) use alike::{Alike, Bundles, scarcity};
 pub(crate) use allocator::Paused;
 #[cfg(feature = "cel")]
 pub use cel::Cel;
