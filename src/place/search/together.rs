@@ -5,7 +5,7 @@
 //! devices there; then the most units over all nodes.
 
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -131,7 +131,7 @@ fn kinds_of(model: &Problem<'_>) -> Option<(Vec<Kind>, Vec<Arc<ClaimSpec>>)> {
             }
         }
         let kind = Kind {
-            pod: pod.name.to_string(),
+            pod: pod.name.clone(),
             units: 1,
             pods: members.len() as u32,
             ask,

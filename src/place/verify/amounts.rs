@@ -38,9 +38,7 @@ fn granted(policy: &RequestPolicy, asked: Option<Quantity>, all: Quantity) -> Op
         return (policy.default.is_some() || allows(&policy.rule, amount)).then_some(amount);
     };
     let amount = match &policy.rule {
-        PolicyRule::Any => asked,
         PolicyRule::Values(values) => *values.iter().find(|own| **own >= asked).unwrap_or(&asked),
-        PolicyRule::Range { min: None, .. } => asked,
         PolicyRule::Range { min: Some(min), .. } if asked < *min => *min,
         PolicyRule::Range { min: Some(min), step: Some(step), .. } => {
             let (low, step) = (i128::from(min.ceil()), i128::from(step.ceil()));
@@ -51,7 +49,7 @@ fn granted(policy: &RequestPolicy, asked: Option<Quantity>, all: Quantity) -> Op
             }
             Quantity::from(i64::try_from(wanted + over).unwrap_or(i64::MAX))
         }
-        PolicyRule::Range { .. } => asked,
+        PolicyRule::Any | PolicyRule::Range { .. } => asked,
     };
     (policy.default == Some(amount) || allows(&policy.rule, amount)).then_some(amount)
 }

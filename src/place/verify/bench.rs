@@ -14,7 +14,7 @@ use crate::model::{
     Attribute, AttributeRule, ClaimSpec, DeviceAmount, DeviceDemand, NodeReach, RequestChoice,
     ResourceSlice, SliceDevice,
 };
-use crate::state::Cluster;
+use crate::state::{Cluster, DeviceUsage};
 
 /// The most devices of a claim.
 const MOST: u64 = 32;
@@ -143,7 +143,7 @@ impl<'a, 'c> Bench<'a, 'c> {
                 if usage.is_some() {
                     count(&mut bench.left, slice, device, 1);
                 }
-                if usage.is_some_and(|usage| usage.is_whole()) {
+                if usage.is_some_and(DeviceUsage::is_whole) {
                     continue;
                 }
                 let offers: Vec<_> =
@@ -167,7 +167,7 @@ impl<'a, 'c> Bench<'a, 'c> {
                 bench.items.push(Item {
                     slice,
                     device,
-                    holders: usage.map_or(0, |usage| usage.shares()),
+                    holders: usage.map_or(0, DeviceUsage::shares),
                     held: held.collect(),
                     class,
                     is_used: usage.is_some(),

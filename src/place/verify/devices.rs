@@ -27,6 +27,9 @@ pub(super) struct Counted<'a> {
 /// The least amounts that a request takes of a device, by capacity; `None` if it cannot have it.
 type Takes<'a> = Option<BTreeMap<&'a str, i128>>;
 
+/// Places of devices by the value of an attribute, each with how often it can be had.
+type ByValue<'a> = BTreeMap<Option<&'a Attribute>, Vec<(usize, u64)>>;
+
 /// Pods that must all be placed on some rows, and the devices that they could have there.
 pub(super) struct Devices<'a> {
     cluster: &'a Cluster,
@@ -173,8 +176,7 @@ impl<'a> Devices<'a> {
 
     /// How many groups of so many devices there are. `None` if there is no end to them.
     fn groups(&self, least: &[Takes<'a>], same: Option<&str>, each: u64) -> Option<u64> {
-        let mut nodes: BTreeMap<Option<&str>, BTreeMap<Option<&Attribute>, Vec<(usize, u64)>>> =
-            BTreeMap::new();
+        let mut nodes: BTreeMap<Option<&str>, ByValue<'_>> = BTreeMap::new();
         for (at, takes) in least.iter().enumerate() {
             let (Some(takes), (slice, device, home)) = (takes, self.free[at]) else { continue };
             let times = if device.shareable { self.shares(at, takes)? } else { 1 };
