@@ -1,6 +1,5 @@
 //! Devices that can stand for each other, as far as some claims can tell.
 
-mod bundle;
 mod scarce;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -8,7 +7,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub(crate) use self::bundle::Bundles;
 pub(crate) use self::scarce::scarcity;
 use super::selector::{Compiled, DeviceFacts};
 use super::wanted::{Wanted, choices, demand_of};

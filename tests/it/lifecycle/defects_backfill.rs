@@ -240,7 +240,7 @@ fn a_restored_scheduler_makes_the_same_attempts() {
 fn a_loss_that_breaks_two_promises_leaves_nobody_without_one() {
     let mut scheduler = under(Backfill::conservative(), 3, 2);
     let one = |name: &str, secs: u64| {
-        let group = PodGroup::gang(name, 1).pod(Pod::new().request(GPU, 2));
+        let group = PodGroup::gang(name, 1).pods(1, Pod::new().request(GPU, 2));
         group.require("rack").run_time_estimate(Duration::from_secs(secs))
     };
     for name in ["r0", "r1", "r2"] {

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::Alike;
+use crate::claims::alike::Alike;
 use crate::claims::allocator::Search;
 use crate::claims::extended::ready;
 use crate::claims::pools::is_invalid;
