@@ -33,5 +33,5 @@ pub(crate) use prepared::EXTENDED;
 pub(crate) use prepared::{CONSUMERS, How, rank};
 pub use prepared::{ClaimRefusal, ClaimVerdict, PreparedClaims};
 pub use selector::{DeviceFacts, NoSelectors, SelectorEvaluator, SelectorFault, SelectorProgram};
-pub(crate) use supply::Supply;
+pub(crate) use supply::{Bundles, Supply};
 pub(crate) use wanted::Steps;

@@ -70,7 +70,7 @@ pub(super) fn pools<'a>(book: &'a ClaimBook, node: NodeView<'_>) -> Vec<Pool<'a>
     pools
 }
 
-fn is_invalid(slices: &[&ResourceSlice]) -> bool {
+pub(super) fn is_invalid(slices: &[&ResourceSlice]) -> bool {
     let (mut devices, mut sets) = (BTreeSet::new(), BTreeMap::new());
     // Most pools are one slice of devices in order of name.
     let in_order = match slices {

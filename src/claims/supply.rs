@@ -1,9 +1,12 @@
 //! Supplies: how many devices of a node each request could have by itself.
 
+mod bundle;
+
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+pub(crate) use self::bundle::Bundles;
 use super::allocator::{Candidate, Found, Search};
 use super::constraints::Rule;
 use super::prepared::{How, PreparedClaims};

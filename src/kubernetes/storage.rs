@@ -1,19 +1,22 @@
 //! Storage: claims, volumes, classes, drivers, pools and attach limits from their manifests, and
 //! the volumes of pods.
 
+mod migrated;
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use self::migrated::{migrated, of_plugin};
 use super::affinity::{label_selector, node_selector};
 use super::field::{Fault, Field};
 use super::metadata::{self, of_controller, unsupported};
 use super::node::labels;
 use crate::model::{
-    AccessMode, AttachLimits, BindingMode, ClaimRef, DriverVolume, InlineDisk, NodeSelectorTerm,
-    Operator, PodVolume, Problem, Requirement, StorageCapacity, StorageClass, StorageDriver,
-    Volume, VolumeAttachment, VolumeClaim, VolumeMode,
+    AccessMode, AttachLimits, BindingMode, ClaimRef, InlineDisk, NodeSelectorTerm, Operator,
+    PodVolume, Problem, Requirement, StorageCapacity, StorageClass, StorageDriver, Volume,
+    VolumeAttachment, VolumeClaim, VolumeMode,
 };
 use crate::state::{StorageKey, StorageKind, StorageObject};
 
@@ -202,6 +205,7 @@ fn volume(root: &Field<'_>) -> Fault<Volume> {
     if let Some(csi) = spec.get("csi")? {
         volume = volume.driver(csi.text_of("driver")?, csi.text_of("volumeHandle")?);
     }
+    volume.migrated = migrated(&spec, &volume)?;
     Ok(volume)
 }
 
@@ -395,39 +399,6 @@ fn pod_volume(volume: &Field<'_>, own: Option<Own<'_>>) -> Fault<Option<PodVolum
         return Ok(None);
     };
     Ok(Some(PodVolume::Disk(found)))
-}
-
-/// Plug-ins that have given way to drivers. Each has the field of a volume and of the name in it, the
-/// name of the plug-in, its driver, and how the driver's names begin.
-const PLUGINS: [[&str; 5]; 5] = [
-    [
-        "gcePersistentDisk",
-        "pdName",
-        "kubernetes.io/gce-pd",
-        "pd.csi.storage.gke.io",
-        "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/",
-    ],
-    ["awsElasticBlockStore", "volumeID", "kubernetes.io/aws-ebs", "ebs.csi.aws.com", ""],
-    ["azureDisk", "diskURI", "kubernetes.io/azure-disk", "disk.csi.azure.com", ""],
-    ["cinder", "volumeID", "kubernetes.io/cinder", "cinder.csi.openstack.org", ""],
-    ["portworxVolume", "volumeID", "kubernetes.io/portworx-volume", "pxd.portworx.com", ""],
-];
-
-/// The volume that a driver serves in place of a plug-in.
-///
-/// Source: csi-translation-lib, translation of inline volumes.
-fn of_plugin(volume: &Field<'_>) -> Fault<Option<PodVolume>> {
-    for [field, name, plugin, driver, prefix] in PLUGINS {
-        let Some(of) = volume.get(field)? else { continue };
-        let name = of.text_of(name)?;
-        // Volumes of EBS may be written with their zone: `aws://zone/vol-1`.
-        let is_url = name.starts_with("aws://") && field == "awsElasticBlockStore";
-        let own = if is_url { name.rsplit('/').next().unwrap_or_default() } else { &*name };
-        let handle = format!("{prefix}{own}");
-        let volume = DriverVolume { driver: driver.into(), handle };
-        return Ok(Some(PodVolume::Migrated { plugin: plugin.into(), volume }));
-    }
-    Ok(None)
 }
 
 /// Storage of an input: objects, those left out, and the class of claims that name none.

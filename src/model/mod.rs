@@ -56,9 +56,9 @@ pub use usage::{
     AggregatedThresholds, AggregatedUsage, HostUsage, NodeUsage, PodUsage, UsageThresholds,
 };
 pub use volume::{
-    AccessMode, AttachLimits, BindingMode, ClaimRef, DriverVolume, InlineDisk, PodVolume,
-    StorageCapacity, StorageClass, StorageDriver, Volume, VolumeAttachment, VolumeBindings,
-    VolumeClaim, VolumeMode,
+    AccessMode, AttachLimits, BindingMode, ClaimRef, DriverVolume, InlineDisk, MigratedVolume,
+    PodVolume, StorageCapacity, StorageClass, StorageDriver, Volume, VolumeAttachment,
+    VolumeBindings, VolumeClaim, VolumeMode,
 };
 
 // Public at the root of the crate.

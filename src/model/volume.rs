@@ -312,6 +312,42 @@ pub struct Volume {
     pub deleting: bool,
     /// The driver that attaches it; `None`: attaching it is not counted.
     pub driver: Option<DriverVolume>,
+    /// The volume as a driver has it that stands in for its plug-in.
+    pub migrated: Option<MigratedVolume>,
+}
+
+/// A volume of a plug-in, as the driver has it that stands in for the plug-in. It counts on nodes
+/// where the plug-in [has migrated](field@AttachLimits::migrated).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct MigratedVolume {
+    /// The plug-in.
+    pub plugin: String,
+    /// The driver, and the name that it has for the volume.
+    pub volume: DriverVolume,
+    /// The nodes that reach it, by the labels of the driver; `None`: all.
+    pub node_affinity: Option<NodeSelector>,
+}
+
+impl MigratedVolume {
+    /// A volume of a plug-in by its handle at a driver, which every node reaches.
+    pub fn new(
+        plugin: impl Into<String>,
+        driver: impl Into<String>,
+        handle: impl Into<String>,
+    ) -> MigratedVolume {
+        let volume = DriverVolume { driver: driver.into(), handle: handle.into() };
+        MigratedVolume { plugin: plugin.into(), volume, node_affinity: None }
+    }
+
+    /// Sets the nodes that reach it.
+    #[must_use]
+    pub fn reached_by(mut self, nodes: NodeSelector) -> MigratedVolume {
+        self.node_affinity = Some(nodes);
+        self
+    }
 }
 
 impl Volume {
@@ -345,6 +381,44 @@ impl Volume {
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Volume {
         self.labels.insert(key.into(), value.into());
         self
+    }
+
+    /// Sets the volume as the driver has it that stands in for its plug-in.
+    ///
+    /// ```
+    /// use phalanx::model::{AttachLimits, MigratedVolume, Volume};
+    ///
+    /// let disk = MigratedVolume::new("kubernetes.io/aws-ebs", "ebs.csi.aws.com", "vol-1");
+    /// let volume = Volume::new("v", 1).migrated(disk);
+    /// let old = AttachLimits::new("a");
+    /// assert!(volume.driver_on(Some(&old)).is_none());
+    /// let new = AttachLimits::new("b").migrated("kubernetes.io/aws-ebs");
+    /// assert_eq!(volume.driver_on(Some(&new)).unwrap().handle, "vol-1");
+    /// ```
+    #[must_use]
+    pub fn migrated(mut self, volume: MigratedVolume) -> Volume {
+        self.migrated = Some(volume);
+        self
+    }
+
+    /// The volume as the driver has it, if its plug-in has migrated on a node with these limits.
+    fn migrated_on(&self, limits: Option<&AttachLimits>) -> Option<&MigratedVolume> {
+        let own = self.migrated.as_ref()?;
+        limits.is_some_and(|limits| limits.migrated.contains(&own.plugin)).then_some(own)
+    }
+
+    /// The driver that attaches it to a node with these limits; `None`: attaching it is not counted.
+    pub fn driver_on(&self, limits: Option<&AttachLimits>) -> Option<&DriverVolume> {
+        self.driver.as_ref().or_else(|| self.migrated_on(limits).map(|own| &own.volume))
+    }
+
+    /// The nodes that reach it, if a node has these limits: by labels of the driver where its plug-in
+    /// has migrated. `None`: all.
+    pub fn affinity_on(&self, limits: Option<&AttachLimits>) -> Option<&NodeSelector> {
+        match self.migrated_on(limits) {
+            Some(own) => own.node_affinity.as_ref(),
+            None => self.node_affinity.as_ref(),
+        }
     }
 
     /// Sets the nodes that reach it.

@@ -112,6 +112,17 @@ pub enum Lack {
         /// How many there are, whoever gets them.
         fits: u64,
     },
+    /// Not enough pods like some can have the devices of their claims, each node by itself. A node
+    /// serves pods together as far as devices, counters, capacities and room go. Pods that share a
+    /// claim go to one node.
+    Claims {
+        /// A pod of each kind that is counted, by name.
+        pods: Vec<String>,
+        /// How many are needed.
+        need: u32,
+        /// How many nodes can serve if nothing else is placed.
+        fits: u32,
+    },
     /// Too many of the groups inside can go nowhere in it.
     Groups {
         /// How much must be placed: groups, or members in slices.
@@ -225,6 +236,14 @@ impl fmt::Display for Lack {
                     write!(f, " of one {same}")?;
                 }
                 write!(f, " like request {request} of claim {pod}/{claim} are needed, {fits} fit")
+            }
+            Lack::Claims { pods, need, fits } => {
+                let (shown, more) = pods.split_at(pods.len().min(3));
+                write!(f, "{need} pods like {}", shown.join(", "))?;
+                if !more.is_empty() {
+                    write!(f, " and {} others", more.len())?;
+                }
+                write!(f, " are needed with their claims, {fits} fit")
             }
             Lack::Members { need, fits } => write!(f, "{need} members are needed, {fits} fit"),
             Lack::Groups { need, fits, blocked } => {

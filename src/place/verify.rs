@@ -3,7 +3,10 @@
 //! The planner and the check share the definition of a request: the keys that confine a group, the
 //! nodes of a domain, the pods that run. All else is counted again from the cluster, plainly.
 
+mod amounts;
+mod bench;
 mod devices;
+mod together;
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -11,6 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use self::devices::{Counted, Devices};
+use self::together::{Site, Together};
 use super::certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal};
 use super::error::PlaceError;
 use super::request::Request;
@@ -150,6 +154,18 @@ impl Check<'_> {
                 let devices = Devices::new(self.cluster, self.framework, pods, rows);
                 let same = same.as_deref();
                 let counted = devices.count(Counted { pod, claim, request, same, each: *each });
+                let right = judged && counted == Some((*need, *fits)) && fits < need;
+                return Ok(right.then_some(Proof::Counted));
+            }
+            Lack::Claims { pods, need, fits } => {
+                let judged = self.framework.filters().iter().any(|own| own.name() == CLAIMS);
+                let site = Site {
+                    admits: &|group, pod, row| self.fits(group, pod, row).unwrap_or(0) > 0,
+                    takes: &|pod, resource| self.takes(pod, resource),
+                    free: &|row, resource| self.free(row, resource),
+                };
+                let together = Together::new(self.cluster, self.framework, &ask.required());
+                let counted = together.and_then(|own| own.count(pods, &site, rows));
                 let right = judged && counted == Some((*need, *fits)) && fits < need;
                 return Ok(right.then_some(Proof::Counted));
             }

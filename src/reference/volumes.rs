@@ -68,6 +68,18 @@ fn is_reached(volume: &Volume, node: NodeView<'_>) -> bool {
     volume.node_affinity.as_ref().is_none_or(|affinity| is_of_term(node, &affinity.terms))
 }
 
+/// Whether a node reaches a volume that a claim is bound to: by the labels of its driver, where that
+/// stands in for the plug-in.
+fn is_reached_bound(volume: &Volume, node: NodeView<'_>, cluster: &Cluster) -> bool {
+    let limits = cluster.storage().limits(node.name());
+    match &volume.migrated {
+        Some(own) if limits.is_some_and(|limits| limits.migrated.contains(&own.plugin)) => {
+            own.node_affinity.as_ref().is_none_or(|affinity| is_of_term(node, &affinity.terms))
+        }
+        _ => is_reached(volume, node),
+    }
+}
+
 fn claims(pod: &PodShape) -> impl Iterator<Item = &str> {
     pod.volumes.iter().filter_map(|volume| volume.claim())
 }
@@ -86,7 +98,7 @@ impl<'a> Given<'a> {
             let claim = claim.ok_or_else(|| format!("there is no claim {name}"))?;
             if claim.is_bound() {
                 let volume = storage.volume(&claim.volume);
-                if !volume.is_some_and(|volume| is_reached(volume, node)) {
+                if !volume.is_some_and(|volume| is_reached_bound(volume, node, cluster)) {
                     return Err(format!("claim {name}: its volume is out of reach"));
                 }
                 continue;
@@ -200,11 +212,19 @@ fn one_pod(plan: &Plan, cluster: &Cluster, broken: &mut Vec<Broken>) {
 }
 
 /// The driver of a claim's volume, and its name there.
-fn attached(cluster: &Cluster, namespace: &str, name: &str) -> Option<(String, String)> {
+fn attached(
+    cluster: &Cluster,
+    (namespace, name): (&str, &str),
+    limits: Option<&AttachLimits>,
+) -> Option<(String, String)> {
     let storage = cluster.storage();
     let claim = storage.claim(namespace, name)?;
     if let Some(volume) = storage.volume(&claim.volume) {
-        let driver = volume.driver.as_ref()?;
+        let has_migrated = |plugin: &String| {
+            limits.is_some_and(|limits| limits.migrated.iter().any(|own| own == plugin))
+        };
+        let moved = volume.migrated.as_ref().filter(|own| has_migrated(&own.plugin));
+        let driver = volume.driver.as_ref().or(moved.map(|own| &own.volume))?;
         return Some((driver.driver.clone(), driver.handle.clone()));
     }
     let class = storage.class(&claim.class)?;
@@ -229,10 +249,12 @@ fn limits(plan: &Plan, cluster: &Cluster, broken: &mut Vec<Broken>) {
     let mut new: BTreeMap<&str, BTreeSet<(String, String)>> = BTreeMap::new();
     for assignment in plan.assignments() {
         let shape: &PodShape = assignment.pod().shape();
-        let found = claims(shape).filter_map(|name| attached(cluster, &shape.namespace, name));
+        let limits = cluster.storage().limits(assignment.node());
+        let own = |name| attached(cluster, (&shape.namespace, name), limits);
+        let found = claims(shape).filter_map(own);
         let new = new.entry(assignment.node()).or_default();
         new.extend(found);
-        if let Some(limits) = cluster.storage().limits(assignment.node()) {
+        if let Some(limits) = limits {
             new.extend(of_plugins(shape, limits));
         }
     }
@@ -244,7 +266,8 @@ fn limits(plan: &Plan, cluster: &Cluster, broken: &mut Vec<Broken>) {
         let mut all: BTreeSet<(String, String)> = BTreeSet::new();
         for pod in node.pods() {
             let shape = pod.shape();
-            all.extend(claims(shape).filter_map(|name| attached(cluster, &shape.namespace, name)));
+            let own = |name| attached(cluster, (&shape.namespace, name), Some(limits));
+            all.extend(claims(shape).filter_map(own));
             all.extend(of_plugins(shape, limits));
         }
         let more: Vec<String> = new.difference(&all).map(|(driver, _)| driver.clone()).collect();

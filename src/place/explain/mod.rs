@@ -76,6 +76,7 @@ fn blocking(refusal: &Refusal) -> Option<String> {
     match &refusal.candidates.first()?.lack {
         Lack::Groups { blocked, .. } => Some(innermost(blocked.first()?).group.clone()),
         Lack::Count { pod, .. } => Some(pod.clone()),
+        Lack::Claims { pods, .. } => pods.first().filter(|_| pods.len() == 1).cloned(),
         _ => None,
     }
 }

@@ -19,12 +19,12 @@ use super::domains::Solver;
 use super::parts::Parts;
 use super::problem::Problem;
 use super::proof;
+use super::question::{Question, names};
+use super::together::shortage;
 use crate::claims::{Alike, Paused, PreparedClaims, Steps, scarcity};
 use crate::framework::device_fit::choose_devices;
 use crate::framework::{Evaluation, Framework};
-use crate::model::{
-    ClaimAllocation, ClaimSource, ClaimSpec, IslandRule, Pod, PodGroup, PodShape, TopologyRequest,
-};
+use crate::model::{ClaimAllocation, IslandRule, Pod, PodGroup, TopologyRequest};
 use crate::place::certificate::{CandidateLack, Certificate, Lack, Refusal};
 use crate::place::error::PlaceError;
 use crate::place::layout::{Layout, Member};
@@ -78,6 +78,14 @@ pub(super) fn place(task: Task<'_>, workspace: &mut Workspace) -> Result<Answer,
                 request: own.request,
                 same: own.same,
                 each: own.each,
+                need: own.need,
+                fits: own.fits,
+            });
+        }
+        if lacks[at] == Lack::Searched && is_judged && ask.need == ask.all() {
+            let short = shortage(task, workspace, rows);
+            lacks[at] = short.map_or(Lack::Searched, |own| Lack::Claims {
+                pods: own.pods,
                 need: own.need,
                 fits: own.fits,
             });
@@ -448,54 +456,3 @@ impl<'a> ClaimSearch<'a> {
 
 /// How many devices are tried for one member on one node.
 const STEPS_A_NODE: u64 = 1 << 20;
-
-/// The request of a member, whatever its claims are called.
-#[derive(PartialEq, Eq)]
-struct Question {
-    shape: PodShape,
-    claims: Vec<Asked>,
-}
-
-#[derive(PartialEq, Eq)]
-enum Asked {
-    /// For itself alone.
-    Own(Arc<ClaimSpec>),
-    /// A claim that others name too, or that has its devices.
-    Shared(ClaimSource),
-}
-
-impl Question {
-    fn of(cluster: &Cluster, shape: &PodShape, named: &BTreeMap<&str, usize>) -> Question {
-        let own = |source: &ClaimSource| match source {
-            ClaimSource::Own(spec) => Asked::Own(Arc::clone(spec)),
-            ClaimSource::Named(name) | ClaimSource::Made { claim: name, .. } => {
-                let record = cluster.claims().claim(&shape.namespace, name);
-                let alone = named.get(&**name) == Some(&1);
-                match record.and_then(|record| record.claim()) {
-                    Some(claim)
-                        if alone && record.is_some_and(|own| own.allocation().is_none()) =>
-                    {
-                        Asked::Own(Arc::clone(&claim.spec))
-                    }
-                    _ => Asked::Shared(source.clone()),
-                }
-            }
-            source => Asked::Shared(source.clone()),
-        };
-        let claims = shape.claims.iter().map(|claim| own(&claim.source)).collect();
-        let mut shape = shape.clone();
-        shape.claims.clear();
-        Question { shape, claims }
-    }
-}
-
-/// How many members name each claim.
-fn names<'a>(pods: impl Iterator<Item = &'a Pod>) -> BTreeMap<&'a str, usize> {
-    let mut names = BTreeMap::new();
-    for own in pods.flat_map(|pod| &pod.shape().claims) {
-        if let ClaimSource::Named(name) | ClaimSource::Made { claim: name, .. } = &own.source {
-            *names.entry(&**name).or_default() += 1;
-        }
-    }
-    names
-}

@@ -14,9 +14,11 @@ mod packing;
 pub(crate) mod parts;
 pub(crate) mod problem;
 pub(crate) mod proof;
+mod question;
 pub(crate) mod reference;
 mod seating;
 pub(crate) mod strategy;
+mod together;
 
 use alloc::vec::Vec;
 

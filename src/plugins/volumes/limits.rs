@@ -20,7 +20,8 @@ use crate::state::{Cluster, NodeView, PodView, Storage};
 /// A volume that a pod of the node uses already is attached, and costs nothing more. One that is
 /// attached and used by no pod there counts twice, as in kube-scheduler. A transaction that evicts
 /// the last pod which uses it detaches it. A claim that is not bound counts for the provisioner of
-/// its class. A volume that the pod names itself counts for a driver where its plug-in has migrated.
+/// its class. A volume of a plug-in counts for a driver where the plug-in has migrated, whether the
+/// pod or a persistent volume names it.
 ///
 /// O(volumes of the node's pods) a node.
 ///
@@ -40,21 +41,39 @@ struct Attached {
     by_node: BTreeMap<String, Vec<Handle>>,
 }
 
-/// The driver that attaches the volume of a claim, and its name there; `None` if it does not count.
-fn handle(storage: &Storage, namespace: &str, name: &str) -> Option<Handle> {
+/// The driver that attaches the volume of a claim to a node with these limits, and its name there;
+/// `None` if it does not count.
+fn handle(
+    storage: &Storage,
+    limits: Option<&AttachLimits>,
+    namespace: &str,
+    name: &str,
+) -> Option<Handle> {
     let claim = storage.claim(namespace, name)?;
     let volume = Some(&*claim.volume).filter(|volume| !volume.is_empty());
     if let Some(volume) = volume.and_then(|volume| storage.volume(volume)) {
-        let driver = volume.driver.as_ref()?;
+        let driver = volume.driver_on(limits)?;
         return Some((driver.driver.clone(), driver.handle.clone()));
     }
     let class = storage.class(&claim.class).filter(|_| !claim.class.is_empty())?;
     Some((class.provisioner.clone(), ObjectName::new(namespace, name).into()))
 }
 
-fn handles<'a>(storage: &'a Storage, pod: &'a PodShape) -> impl Iterator<Item = Handle> + use<'a> {
+fn handles<'a>(
+    storage: &'a Storage,
+    limits: Option<&'a AttachLimits>,
+    pod: &'a PodShape,
+) -> impl Iterator<Item = Handle> + use<'a> {
     let claims = pod.volumes.iter().filter_map(|volume| volume.claim());
-    claims.filter_map(|claim| handle(storage, &pod.namespace, claim))
+    claims.filter_map(move |claim| handle(storage, limits, &pod.namespace, claim))
+}
+
+/// Whether a claim is bound to a volume that a driver may serve in place of a plug-in.
+fn has_migrating(storage: &Storage, pod: &PodShape) -> bool {
+    let claims = pod.volumes.iter().filter_map(|volume| volume.claim());
+    let mut claims = claims.filter_map(|name| storage.claim(&pod.namespace, name));
+    claims
+        .any(|claim| storage.volume(&claim.volume).is_some_and(|volume| volume.migrated.is_some()))
 }
 
 /// The volumes of a pod's plug-ins that drivers serve on a node with these limits.
@@ -97,8 +116,8 @@ impl FilterPlugin for NodeVolumeLimits {
         if pod.volumes.is_empty() {
             return FilterPreparation::Skip;
         }
-        let own: BTreeSet<Handle> = handles(cluster.storage(), pod).collect();
-        let may_migrate = may_migrate(pod);
+        let own: BTreeSet<Handle> = handles(cluster.storage(), None, pod).collect();
+        let may_migrate = may_migrate(pod) || has_migrating(cluster.storage(), pod);
         if own.is_empty() && !may_migrate {
             return FilterPreparation::Skip;
         }
@@ -114,13 +133,14 @@ impl PreparedFilter for Attached {
         let limited = limits.drivers.iter().filter_map(|(driver, limit)| Some((driver, (*limit)?)));
         let mut own = Cow::Borrowed(&self.own);
         if self.may_migrate {
-            own.to_mut().extend(migrated(limits, cx.pod()));
+            let of_claims = handles(storage, Some(limits), cx.pod());
+            own.to_mut().extend(migrated(limits, cx.pod()).chain(of_claims));
         }
         let mut limited = limited.filter(|(driver, _)| own.iter().any(|own| own.0 == **driver));
         let Some(first) = limited.next() else { return Verdict::Pass };
         let there = node.pods().map(PodView::shape);
         let used: BTreeSet<Handle> = there
-            .flat_map(|shape| handles(storage, shape).chain(migrated(limits, shape)))
+            .flat_map(|shape| handles(storage, Some(limits), shape).chain(migrated(limits, shape)))
             .collect();
         let attached: BTreeSet<&Handle> = self
             .by_node

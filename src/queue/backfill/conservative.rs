@@ -108,16 +108,20 @@ impl BackfillLine {
     }
 
     /// The old starts, and for each group without one the first time that leaves them as they are.
-    /// Second, the group whose promise is broken: it is treated as one that arrives.
+    /// Second, the groups whose promises are broken: they are treated as groups that arrive.
     pub(in crate::queue) fn one_by_one(
         &mut self,
         reads: Reads<'_>,
         line: &[GroupId],
         mut starts: Vec<Start>,
         releases: &[Release],
-    ) -> (Vec<Start>, Option<GroupId>) {
-        let broken = Run::through(self, reads, &starts, releases).err();
-        starts.retain(|start| Some(start.group) != broken);
+    ) -> (Vec<Start>, Vec<GroupId>) {
+        let mut broken = Vec::new();
+        // A loss of room may break several promises at once.
+        while let Err(group) = Run::through(self, reads, &starts, releases) {
+            starts.retain(|start| start.group != group);
+            broken.push(group);
+        }
         let mut profile = self.tally.profile(reads, releases);
         for start in &starts {
             profile.take(start.at, start.end, &start.demand);

@@ -264,7 +264,8 @@ impl VolumeNeeds {
             let Some(volume) = volume else {
                 return Err(VolumeRefusal::NoVolume { claim: claim(), volume: name() });
             };
-            if !reaches(volume.node_affinity.as_ref(), node) {
+            let limits = node.cluster().storage.limits(node.name());
+            if !reaches(volume.affinity_on(limits), node) {
                 return Err(VolumeRefusal::OutOfReach { claim: claim(), volume: name() });
             }
         }

@@ -7,10 +7,14 @@ pub(super) struct Gpu {
     pub(super) island: usize,
     /// Its use of the counter of its node.
     pub(super) parts: i64,
+    /// Its memory, if it has any, and whether several may have parts of that.
+    pub(super) memory: Option<i64>,
+    pub(super) is_shared: bool,
 }
 
-/// Alternatives of one request: how many devices, of which model if any.
-pub(super) type Ask = Vec<(usize, Option<usize>)>;
+/// Alternatives of one request: how many devices, of which model if any, and how much memory of each;
+/// all of it, if that is not said.
+pub(super) type Ask = Vec<(usize, Option<usize>, Option<i64>)>;
 
 #[derive(Debug, Clone)]
 pub(super) struct Claim {
@@ -44,6 +48,7 @@ impl World {
 struct Taken<'a> {
     world: &'a World,
     used: Vec<Vec<bool>>,
+    memory: Vec<Vec<i64>>,
     left: Vec<i64>,
     pods: Vec<usize>,
     /// The node of each claim that has its devices.
@@ -52,9 +57,12 @@ struct Taken<'a> {
 
 /// Whether all pods can have a node with the devices of their claims.
 pub(super) fn fits(world: &World) -> bool {
+    let memory =
+        world.nodes.iter().map(|node| node.iter().map(|gpu| gpu.memory.unwrap_or(0)).collect());
     let mut taken = Taken {
         world,
         used: world.nodes.iter().map(|node| vec![false; node.len()]).collect(),
+        memory: memory.collect(),
         left: vec![world.counter; world.nodes.len()],
         pods: vec![0; world.nodes.len()],
         homes: vec![None; world.claims.len()],
@@ -106,9 +114,9 @@ impl Taken<'_> {
             let same = islands.all(|island| Some(island) == first);
             return (!claim.same || same) && self.claim(pod, at + 1, node);
         };
-        ask.iter().any(|&(count, model)| {
+        ask.iter().any(|&(count, model, memory)| {
             let before = own.len();
-            self.devices(place, request, (count, model), (before, 0), own)
+            self.devices(place, request, (count, model, memory), (before, 0), own)
         })
     }
 
@@ -116,7 +124,7 @@ impl Taken<'_> {
         &mut self,
         place: (usize, usize, usize),
         request: usize,
-        (count, model): (usize, Option<usize>),
+        (count, model, memory): (usize, Option<usize>, Option<i64>),
         (before, from): (usize, usize),
         own: &mut Vec<usize>,
     ) -> bool {
@@ -125,17 +133,24 @@ impl Taken<'_> {
         }
         let node = place.2;
         for gpu in from..self.world.nodes[node].len() {
-            let Gpu { model: own_model, parts, .. } = self.world.nodes[node][gpu];
-            let suits = model.is_none_or(|model| model == own_model);
-            if !suits || self.used[node][gpu] || self.left[node] < parts {
+            let device = &self.world.nodes[node][gpu];
+            let (parts, is_shared) = (device.parts, device.is_shared);
+            let suits = model.is_none_or(|model| model == device.model)
+                && (memory.is_none() || device.memory.is_some());
+            let takes = memory.or(device.memory).unwrap_or(0);
+            let is_full = self.left[node] < parts || self.memory[node][gpu] < takes;
+            if !suits || self.used[node][gpu] || is_full {
                 continue;
             }
-            self.used[node][gpu] = true;
+            self.used[node][gpu] = !is_shared;
             self.left[node] -= parts;
+            self.memory[node][gpu] -= takes;
             own.push(gpu);
-            let found = self.devices(place, request, (count, model), (before, gpu + 1), own);
+            let found =
+                self.devices(place, request, (count, model, memory), (before, gpu + 1), own);
             own.pop();
             self.left[node] += parts;
+            self.memory[node][gpu] += takes;
             self.used[node][gpu] = false;
             if found {
                 return true;

@@ -29,12 +29,15 @@ impl Dice {
 
 fn world(dice: &mut Dice) -> World {
     let more = u64::from(budget::is_soak());
-    let partitioned = dice.below(3) == 0;
+    // Counters in some worlds, memory in others.
+    let sort = dice.below(4);
     let nodes = 1 + dice.below(3 + more);
     let gpu = |dice: &mut Dice| Gpu {
         model: dice.below(2),
         island: dice.below(2),
-        parts: if partitioned { 1 + dice.below(3) as i64 } else { 0 },
+        parts: if sort == 0 { 1 + dice.below(3) as i64 } else { 0 },
+        memory: (sort == 1).then(|| 1 + dice.below(4) as i64),
+        is_shared: sort == 1 && dice.below(3) > 0,
     };
     let node = |dice: &mut Dice| {
         let devices = 1 + dice.below(4 - more);
@@ -43,7 +46,8 @@ fn world(dice: &mut Dice) -> World {
     let nodes = (0..nodes).map(|_| node(dice)).collect();
     let ask = |dice: &mut Dice| {
         let model = dice.below(3);
-        (1 + dice.below(2), (model < 2).then_some(model))
+        let memory = (sort == 1 && dice.below(4) > 0).then(|| 1 + dice.below(3) as i64);
+        (1 + dice.below(2), (model < 2).then_some(model), memory)
     };
     let mut claims = Vec::new();
     let pods = 1 + dice.below(4 + more);
@@ -89,6 +93,10 @@ fn built(world: &World) -> (Cluster, PodGroup) {
             if gpu.parts > 0 {
                 device.consumes.push(CounterUse { set: "set".into(), counters: amount(gpu.parts) });
             }
+            if let Some(memory) = gpu.memory {
+                device = device.capacity("memory", memory);
+            }
+            device.shareable = gpu.is_shared;
             slice = slice.device(device);
         }
         cluster.set_resource_slice(slice);
@@ -96,8 +104,11 @@ fn built(world: &World) -> (Cluster, PodGroup) {
     for (number, claim) in world.claims.iter().enumerate() {
         let mut spec = ClaimSpec::new();
         for (at, ask) in claim.requests.iter().enumerate() {
-            let alternatives = ask.iter().enumerate().map(|(place, (count, model))| {
+            let alternatives = ask.iter().enumerate().map(|(place, (count, model, memory))| {
                 let mut demand = DeviceDemand::of("gpu", *count as u64);
+                if let Some(memory) = memory {
+                    demand = demand.taking("memory", *memory);
+                }
                 if let Some(model) = model {
                     let text = format!(r#"device.attributes["{DRIVER}"].model == {model}"#);
                     demand = demand.selector(text);
@@ -126,7 +137,7 @@ fn built(world: &World) -> (Cluster, PodGroup) {
 fn gangs_are_placed_exactly_where_brute_force_finds_a_way() {
     let framework =
         DynamicResources::add_to(Framework::default().to_builder(), Cel).build().unwrap();
-    let (mut placed, mut refused, mut counted) = (0, 0, 0);
+    let (mut placed, mut refused, mut counted, mut by_pods) = (0, 0, 0, 0);
     for seed in 0..budget::of(1_200, 20_000) {
         let mut dice = Dice(seed);
         let world = world(&mut dice);
@@ -160,6 +171,8 @@ fn gangs_are_placed_exactly_where_brute_force_finds_a_way() {
                 let proof = certificate.verify(&cluster, &framework, &gang);
                 let proof = proof.unwrap_or_else(|flaw| panic!("{seed}: {flaw}\n{certificate}"));
                 counted += usize::from(proof == Proof::Counted);
+                let lacks = certificate.refusal.candidates.iter().map(|own| &own.lack);
+                by_pods += lacks.filter(|lack| matches!(lack, Lack::Claims { .. })).count();
                 if proof == Proof::Counted {
                     assert_altered_is_noticed(certificate, &cluster, &framework, &gang);
                 }
@@ -169,7 +182,8 @@ fn gangs_are_placed_exactly_where_brute_force_finds_a_way() {
         }
     }
     assert!(placed > 300 && refused > 300, "{placed} {refused}");
-    assert!(counted * 3 > refused, "{counted} of {refused} are proven by counts");
+    assert!(counted * 100 > refused * 99, "{counted} of {refused} are proven by counts");
+    assert!(by_pods > 50, "{by_pods} by pods with claims");
 }
 
 /// The certificate of a group that is not confined, with one lack.
@@ -187,6 +201,15 @@ fn certificate(lack: Lack) -> Certificate {
 /// Lacks of devices that someone might invent, over all requests of a world.
 fn forged(world: &World, dice: &mut Dice) -> Vec<Certificate> {
     let mut all = Vec::new();
+    // Pods of which fewer fit than there are: one, several, or one of them twice.
+    for _ in 0..4 {
+        let pods = 1 + dice.below(world.pods.len() as u64 + 1);
+        let name = |_| format!("p{}", dice.below(world.pods.len() as u64));
+        let pods: Vec<String> = (0..pods).map(name).collect();
+        let need = 1 + dice.below(1 + world.pods.len() as u64) as u32;
+        let fits = dice.below(u64::from(need)) as u32;
+        all.push(certificate(Lack::Claims { pods, need, fits }));
+    }
     for (pod, claims) in world.pods.iter().enumerate() {
         for &claim in claims {
             for request in 0..world.claims[claim].requests.len() {
@@ -207,7 +230,7 @@ fn forged(world: &World, dice: &mut Dice) -> Vec<Certificate> {
     all
 }
 
-/// Alters each number of a lack of devices, one at a time.
+/// Alters each number of a lack of devices or of pods with claims, one at a time.
 fn assert_altered_is_noticed(
     certificate: &Certificate,
     cluster: &Cluster,
@@ -217,11 +240,18 @@ fn assert_altered_is_noticed(
     for field in 0..3 {
         let mut altered = certificate.clone();
         let lack = &mut altered.refusal.candidates[0].lack;
-        let Lack::Devices { request, need, fits, .. } = lack else { return };
-        match field {
-            0 => *need += 1,
-            1 => *fits = fits.checked_sub(1).unwrap_or(*need - 1 + u64::from(*need == 1)),
-            _ => request.push('x'),
+        match (lack, field) {
+            (Lack::Devices { need, .. }, 0) => *need += 1,
+            (Lack::Devices { need, fits, .. }, 1) => {
+                *fits = fits.checked_sub(1).unwrap_or(*need - 1 + u64::from(*need == 1));
+            }
+            (Lack::Devices { request, .. }, _) => request.push('x'),
+            (Lack::Claims { need, .. }, 0) => *need += 1,
+            (Lack::Claims { need, fits, .. }, 1) => {
+                *fits = fits.checked_sub(1).unwrap_or(*need - 1 + u32::from(*need == 1));
+            }
+            (Lack::Claims { pods, .. }, _) => pods.push("x".into()),
+            _ => return,
         }
         assert!(altered.verify(cluster, framework, gang).is_err(), "{certificate}\n{altered}");
     }

@@ -61,8 +61,8 @@ impl World {
         }
     }
 
-    /// A group, with those that have not started and start together with it.
-    pub(super) fn together(&self, name: &str) -> BTreeSet<String> {
+    /// A group, with those that are named as its partners, or name it.
+    fn partners(&self, name: &str) -> BTreeSet<String> {
         let (mut all, mut open) = (BTreeSet::new(), vec![name.to_owned()]);
         while let Some(name) = open.pop() {
             let Some(own) = self.gangs.get(&name) else { continue };
@@ -76,6 +76,12 @@ impl World {
                 .filter(|(_, other)| other.tree.gang_group.iter().any(|own| own.name() == name));
             open.extend(naming.map(|(other, _)| other.clone()));
         }
+        all
+    }
+
+    /// A group, with those that have not started and start together with it.
+    pub(super) fn together(&self, name: &str) -> BTreeSet<String> {
+        let mut all = self.partners(name);
         // One that has started is tried alone.
         let is_alone = self.gangs.get(name).is_some_and(|own| own.started);
         all.retain(|other| other == name || !is_alone && !self.gangs[other].started);
@@ -144,6 +150,8 @@ impl World {
         if !is_simple || self.rules.tenants {
             return;
         }
+        // Partners are no victims of each other, though one has started already.
+        let partners = self.partners(by);
         let is_free = |name: &String, pod: &PodState| {
             let Some(root) = &pod.root else {
                 return own.tree.priority > 0
@@ -153,6 +161,7 @@ impl World {
             let theirs = &self.gangs[root];
             theirs.tree.priority < own.tree.priority
                 && !theirs.tree.non_preemptible
+                && !partners.contains(root)
                 && theirs.tree.min_run_time.is_none()
                 && theirs.tree.gang_group.is_empty()
                 && theirs.started

@@ -8,7 +8,7 @@ use phalanx::queue::{
     Backfill, GroupState, PriorityThenTime, QueueStatus, SavedScheduler, Settings, Shortage,
 };
 use phalanx::quota::{Queue, Quota, TenantSettings, Tenants};
-use phalanx::{Decision, Event, Framework, Pod, PodGroup, Scheduler, Time};
+use phalanx::{Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
 use super::steps::*;
 
@@ -232,4 +232,33 @@ fn a_restored_scheduler_makes_the_same_attempts() {
         assert_eq!(twin.poll_decision(at(step)), decided);
         assert_eq!(text(&twin), text(&scheduler));
     }
+}
+
+/// BrokenTogether: two nodes were lost at once, and with them two promises. One of them was made
+/// anew, the other stayed broken, and for that nobody was promised anything.
+#[test]
+fn a_loss_that_breaks_two_promises_leaves_nobody_without_one() {
+    let mut scheduler = under(Backfill::conservative(), 3, 2);
+    let one = |name: &str, secs: u64| {
+        let group = PodGroup::gang(name, 1).pods(1, Pod::new().request(GPU, 2));
+        group.require("rack").run_time_estimate(Duration::from_secs(secs))
+    };
+    for name in ["r0", "r1", "r2"] {
+        start(&mut scheduler, one(name, 100), at(0));
+    }
+    for name in ["x", "y", "z"] {
+        scheduler.handle_group(one(name, 50), at(1)).unwrap();
+    }
+    quiet(&mut scheduler, at(1));
+    let all = |times: [u64; 3]| {
+        let named = ["x", "y", "z"].into_iter().zip(times);
+        named.map(|(name, time)| (name.to_owned(), at(time))).collect::<Vec<_>>()
+    };
+    assert_eq!(promised(&scheduler), all([100, 100, 100]));
+    for name in ["n0001", "n0002"] {
+        let node = Node::new(name).capacity(GPU, 2).label("rack", "r0").unschedulable();
+        scheduler.handle_event(Event::NodeChanged { node, version: 0 }, at(2)).unwrap();
+    }
+    quiet(&mut scheduler, at(2));
+    assert_eq!(promised(&scheduler), all([100, 150, 200]));
 }

@@ -73,7 +73,9 @@ spec:
 }
 
 /// Places every group; the devices of each pod by node, or why a group was not placed.
-fn placed(manifests: &Manifests) -> Result<BTreeMap<String, Vec<(String, String)>>, String> {
+pub(super) fn placed(
+    manifests: &Manifests,
+) -> Result<BTreeMap<String, Vec<(String, String)>>, String> {
     let mut cluster = Cluster::builder().levels(manifests.levels.clone()).build().unwrap();
     for node in &manifests.nodes {
         cluster.add_node(node.clone()).unwrap();
@@ -372,7 +374,7 @@ metadata: {{name: disk}}
 spec:
   capacity: {{storage: 1Gi}}
   accessModes: [ReadWriteOnce]
-  awsElasticBlockStore: {{volumeID: v}}
+  vsphereVolume: {{volumePath: v}}
   claimRef: {{namespace: default, name: data}}
 ---
 apiVersion: v1
@@ -390,8 +392,8 @@ spec:
     );
     let manifests = written(&text).unwrap();
     let gates = &manifests.groups[0].pods[0].scheduling_gates;
-    assert!(gates[0].contains("persistentvolume disk: /spec/awsElasticBlockStore"), "{gates:?}");
-    let local = text.replace("awsElasticBlockStore: {volumeID: v}", "local: {path: /data}");
+    assert!(gates[0].contains("persistentvolume disk: /spec/vsphereVolume"), "{gates:?}");
+    let local = text.replace("vsphereVolume: {volumePath: v}", "local: {path: /data}");
     assert!(placed(&written(&local).unwrap()).is_ok());
 }
 

@@ -6,6 +6,7 @@ mod claims;
 mod defaults;
 mod devices;
 mod dialects;
+mod disks;
 mod elastic_quotas;
 mod generated;
 mod kai;

@@ -6,7 +6,7 @@ use phalanx::model::{
 };
 use phalanx::preempt::{PreemptingPlanner, Preemption, RunningWork};
 use phalanx::reference::is_sound;
-use phalanx::{Cluster, Framework, PodGroup, Request, place_gang};
+use phalanx::{Cluster, Framework, Node, PodGroup, Request, place_gang};
 
 use super::{HOST, cluster, gang};
 
@@ -123,4 +123,36 @@ fn victims_are_sought_where_the_volumes_of_a_group_are() {
     let found = victims(&cluster, &running, &group);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with('b'), "{found:?}");
+}
+
+/// Victims free places for attachments, and move no zone: of two nodes of which each has a holder,
+/// the one in the zone of the volume yields, though nodes of the other zone have room.
+#[test]
+fn victims_change_no_zone() {
+    const ZONE: &str = "topology.kubernetes.io/zone";
+    let mut running = RunningWork::new();
+    let mut cluster = cluster(&["free"]);
+    for (name, zone) in [("a", "one"), ("b", "two"), ("c", "two")] {
+        let node = Node::new(name).label(HOST, name).label(ZONE, zone);
+        cluster.add_node(node.capacity("cpu", 16).capacity("pods", 10)).unwrap();
+        cluster.set_storage(AttachLimits::new(name).limit("csi", 1)).unwrap();
+    }
+    // A node that names no zone may have any volume: it is taken out of the way.
+    cluster.set_storage(AttachLimits::new("free").limit("csi", 0)).unwrap();
+    let everywhere = ["a", "b", "c", "free"];
+    for (name, zone) in [("old-a", "one"), ("old-b", "two"), ("new", "one"), ("nowhere", "three")] {
+        bound(&mut cluster, name, &everywhere);
+        let volume = cluster.storage().volume(&format!("{name}-volume")).unwrap().clone();
+        cluster.set_storage(volume.label(ZONE, zone)).unwrap();
+    }
+    run(&mut cluster, &mut running, "holder-a", &["old-a"], "a");
+    run(&mut cluster, &mut running, "holder-b", &["old-b"], "b");
+    let group = gang("late", &[&["new"]]).priority(100);
+    assert_eq!(victims(&cluster, &running, &group), ["holder-a-0"]);
+    // No victims help a volume whose zone has no node.
+    let group = gang("lost", &[&["nowhere"]]).priority(100);
+    assert!(victims(&cluster, &running, &group).is_empty());
+    // Two volumes of two zones are on no node at once.
+    let group = gang("torn", &[&["new", "old-b"]]).priority(100);
+    assert!(victims(&cluster, &running, &group).is_empty());
 }

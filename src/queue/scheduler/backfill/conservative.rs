@@ -86,7 +86,7 @@ impl Scheduler {
         let (backfill, reads) = self.backfill_parts();
         let Some(needs) = needs else {
             let (starts, broken) = backfill.one_by_one(reads, line, old, releases);
-            if broken.is_some() {
+            for _ in broken {
                 self.report.count(|metrics| &mut metrics.promises_broken);
             }
             return self.prove(starts, releases).unwrap_or_default();
