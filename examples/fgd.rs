@@ -1,6 +1,6 @@
 //! The published experiment on GPU fragmentation (FGD, USENIX ATC 2023) on Alibaba's openb trace.
 //!
-//! `cargo run --release --example fgd` compares the five policies on the data shipped with it.
+//! `cargo run --release --example fgd` compares the five policies, and the crate's own rule, on the data shipped with it.
 //! With `--policy P --seed S --output csv` it prints the curve of one run, with `--output json`
 //! its totals; `--svg FILE` draws the comparison. `--nodes FILE --pods FILE --orders FILE` (plain or
 //! gzip) replace the data.
@@ -42,14 +42,14 @@ enum Output {
 const PROGRAM: Program = Program {
     usage: "\
 Replays a trace of GPU jobs until the cluster is full, and measures the GPUs that no job can use:
-without options, five policies beside the published points.
+without options, the published policies and the crate's own, prices.
 
 Usage: fgd [OPTION...]
 
   --nodes FILE    nodes of the trace, plain or gzip        (openb, as shipped)
   --pods FILE     pods of the trace
   --orders FILE   arrivals by seed
-  --policy P      fgd, bestfit, dotprod, packing or clustering
+  --policy P      prices, fgd, bestfit, dotprod, packing or clustering
   --seed S        one of the orders
   --output O      csv, the curve of one run, or json, its totals
   --svg FILE      draws the comparison, too

@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 
 use phalanx::framework::FrameworkBuilder;
 use phalanx::plugins::{
-    BestFit, DeviceFit, DevicePool, DotProduct, Fgd, Fit, GpuClustering, GpuPacking, TypicalPods,
+    BestFit, DeviceFit, DevicePool, DotProduct, Fgd, Fit, GpuClustering, GpuPacking,
+    OpportunityCost, ShadowPrices, TypicalPods,
 };
 use phalanx::state::Row;
 use phalanx::{Cluster, Framework, Planner, Pod, PodGroup, Strategy};
 
 use crate::trace::{KIND, Trace, UNIT};
 
-/// The published policies.
+/// The published policies, and the crate's own rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     DotProduct,
@@ -20,11 +21,18 @@ pub(crate) enum Policy {
     Packing,
     BestFit,
     Fgd,
+    Prices,
 }
 
 impl Policy {
-    pub(crate) const ALL: [Policy; 5] =
-        [Policy::DotProduct, Policy::Clustering, Policy::Packing, Policy::BestFit, Policy::Fgd];
+    pub(crate) const ALL: [Policy; 6] = [
+        Policy::DotProduct,
+        Policy::Clustering,
+        Policy::Packing,
+        Policy::BestFit,
+        Policy::Fgd,
+        Policy::Prices,
+    ];
 
     /// The name on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -34,6 +42,7 @@ impl Policy {
             Policy::Packing => "packing",
             Policy::BestFit => "bestfit",
             Policy::Fgd => "fgd",
+            Policy::Prices => "prices",
         }
     }
 
@@ -42,7 +51,7 @@ impl Policy {
     }
 
     /// The one score that is active, and the choice of devices that goes with it.
-    fn framework(self, typical: &TypicalPods) -> FrameworkBuilder {
+    fn framework(self, typical: &TypicalPods, prices: &ShadowPrices) -> FrameworkBuilder {
         let pool = DevicePool::new(KIND, UNIT);
         // A pod alone has no other order to be tried in, so there is nothing to search for.
         let strategy = Strategy::Kubernetes;
@@ -55,6 +64,10 @@ impl Policy {
             Policy::Fgd => {
                 let fgd = Fgd::new(typical.clone());
                 builder.score(1, fgd.clone()).device_choice(fgd)
+            }
+            Policy::Prices => {
+                let cost = OpportunityCost::new(prices.clone());
+                builder.score(1, cost.clone()).device_choice(cost)
             }
         }
     }
@@ -95,7 +108,8 @@ pub(crate) fn run(
         cluster.add_node(trace.nodes[row].clone().tie_rank(rank as i64))?;
     }
     let typical = trace.typical();
-    let framework = policy.framework(&typical).build()?;
+    let mut prices = trace.prices();
+    let mut framework = policy.framework(&typical, &prices).build()?;
     let mut planner = Planner::new();
 
     let mut run = Run {
@@ -109,6 +123,10 @@ pub(crate) fn run(
     };
     let mut meter = curve.then(|| Meter::new(&cluster, &typical));
     for (number, &row) in arrivals.iter().enumerate() {
+        if policy == Policy::Prices && number % SOLVED_EVERY == 0 {
+            prices.solve(&cluster, if number == 0 { 400 } else { 50 });
+            framework = policy.framework(&typical, &prices).build()?;
+        }
         let pod = &trace.pods[row];
         let member = Pod::of_shape(pod.shape.clone()).name(format!("pod-{number}"));
         let group = PodGroup::gang(format!("arrival-{number}"), 1).pod(member);
@@ -134,6 +152,9 @@ pub(crate) fn run(
     }
     Ok(run)
 }
+
+/// How many pods arrive between two solutions of the prices.
+const SOLVED_EVERY: usize = 500;
 
 /// Follows the fragmentation of all nodes.
 struct Meter {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 use phalanx::model::{Device, DeviceRequest, PodShape};
-use phalanx::plugins::{DevicePool, TypicalPods};
+use phalanx::plugins::{DevicePool, ShadowPrices, TypicalPods};
 use phalanx::{Node, Pod};
 
 /// A text with the name it is complained about by.
@@ -172,6 +172,12 @@ impl Trace {
     pub(crate) fn typical(&self) -> TypicalPods {
         let pods = self.pods.iter().map(|pod| (&*pod.shape, &*pod.spec));
         TypicalPods::from_pods_with_models(DevicePool::new(KIND, UNIT), pods)
+    }
+
+    /// The prices that are solved from the same history.
+    pub(crate) fn prices(&self) -> ShadowPrices {
+        let pods = self.pods.iter().map(|pod| &*pod.shape);
+        ShadowPrices::from_pods(DevicePool::new(KIND, UNIT), pods)
     }
 
     /// Units that all GPUs have together.

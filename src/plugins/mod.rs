@@ -44,7 +44,8 @@ pub use allocation::{AllocationScore, LeastAllocated, MostAllocated, RequestedTo
 pub use balanced_allocation::BalancedAllocation;
 pub use devices::{
     BestFit, DeviceFit, DevicePool, DotProduct, Fgd, GpuClustering, GpuPacking, LowestIndex,
-    SpreadDevices, TypicalPod, TypicalPods, WholeSets, ZoneAlignment, ZoneFit,
+    OpportunityCost, ShadowPrices, SpreadDevices, TypicalPod, TypicalPods, WholeSets,
+    ZoneAlignment, ZoneFit,
 };
 pub use domain_scores::{DomainAllocation, PodGroupPodsCount};
 pub use dynamic_resources::DynamicResources;

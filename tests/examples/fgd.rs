@@ -29,7 +29,8 @@ fn names(policy: Policy) -> (&'static str, &'static str) {
         Policy::Clustering => ("03-GpuClustering", "Clustering"),
         Policy::Packing => ("04-GpuPacking", "Packing"),
         Policy::BestFit => ("05-BestFit", "BestFit"),
-        Policy::Fgd => ("06-FGD", "FGD"),
+        // The crate's own rule is compared with the best of the published ones.
+        Policy::Fgd | Policy::Prices => ("06-FGD", "FGD"),
     }
 }
 
@@ -84,6 +85,32 @@ fn compare(
 #[test]
 fn fgd() {
     meets_what_was_published(Policy::Fgd);
+}
+
+/// Percent of all GPUs by which the crate's own rule is ahead of FGD's published curve when 100 %
+/// have arrived.
+fn ahead(trace: &Trace, seed: u64) -> f64 {
+    let run = run(trace, Policy::Prices, seed, true).unwrap();
+    let allocated = data!("published_allocated.csv.gz");
+    let (policy, _) = names(Policy::Prices);
+    let mut lines = allocated.text().lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().unwrap();
+    let column = |name: &str| header.iter().position(|have| *have == name).unwrap();
+    let (at, seeds) = (column("100"), column("seed"));
+    let row = lines.find(|row| row[1] == policy && row[seeds] == seed.to_string()).unwrap();
+    let point = run.curve.iter().find(|point| point.arrived == 100).unwrap();
+    point.allocated - row[at].parse::<f64>().unwrap()
+}
+
+#[test]
+fn prices_are_ahead_of_what_was_published() {
+    if std::env::var_os("PHALANX_SOAK").is_none() {
+        return;
+    }
+    let trace = openb();
+    let ahead: Vec<f64> = [42, 43, 44].map(|seed| ahead(&trace, seed)).into();
+    assert!(ahead.iter().all(|points| *points > 0.8), "{ahead:?}");
+    assert!(ahead.iter().sum::<f64>() / 3.0 >= 1.0, "{ahead:?}");
 }
 
 #[test]

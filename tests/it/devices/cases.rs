@@ -3,7 +3,8 @@
 use phalanx::framework::{DeviceChoice, TightestFit};
 use phalanx::model::{Device, DeviceRequest, IslandRule, PodShape};
 use phalanx::plugins::{
-    BestFit, DeviceFit, DevicePool, DotProduct, Fgd, GpuClustering, GpuPacking, TypicalPods,
+    BestFit, DeviceFit, DevicePool, DotProduct, Fgd, GpuClustering, GpuPacking, OpportunityCost,
+    ShadowPrices, TypicalPods,
 };
 use phalanx::reference;
 use phalanx::{
@@ -88,10 +89,13 @@ fn the_plugins_keep_the_laws() {
     let shapes: Vec<PodShape> = pods.iter().map(|pod| (**pod.shape()).clone()).collect();
     let pool = || DevicePool::new("gpu", UNIT);
     let typical = TypicalPods::from_pods(pool(), &shapes);
+    let mut prices = ShadowPrices::from_pods(pool(), &shapes);
+    prices.solve(&cluster, 50);
     let framework = Framework::builder()
         .filter(DeviceFit)
         .without_room_filter()
         .score(1, Fgd::new(typical))
+        .score(1, OpportunityCost::new(prices))
         .score(1, BestFit::new(pool()))
         .score(1, DotProduct::new(pool()))
         .score(1, GpuPacking::new(pool()))

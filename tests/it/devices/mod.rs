@@ -3,6 +3,7 @@
 mod cases;
 mod islands;
 mod partitions;
+mod prices;
 mod properties;
 mod world;
 mod zones;
