@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use phalanx::autoscale::NodeTemplate;
 use phalanx::kubernetes::queues::LocalQueues;
 use phalanx::kubernetes::{Manifests, Mode, Reader, Value as Document};
 use phalanx::queue::{GroupState, PreemptionSettings, SavedScheduler};
@@ -15,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::explain::sentence;
 use crate::metrics::words;
 use crate::profile::Parts;
+use crate::scale;
 
 /// The most decisions that the answer to a what-if looks at.
 const STEPS: usize = 10_000;
@@ -60,6 +62,8 @@ pub struct Copy {
     pub parts: Parts,
     pub now: Time,
     pub queues: Option<LocalQueues>,
+    /// Nodes that could be added.
+    pub templates: Vec<NodeTemplate>,
 }
 
 impl Copy {
@@ -74,7 +78,8 @@ impl Copy {
         reply.unwrap_or_else(|(status, reason)| Reply::Fault(status, reason))
     }
 
-    fn scheduler(&self) -> Scheduler {
+    /// The scheduler of the copy.
+    pub fn scheduler(&self) -> Scheduler {
         self.parts.restore(self.saved.clone())
     }
 
@@ -128,6 +133,11 @@ impl Copy {
             settings.preemption = Some(PreemptionSettings::default());
             let scheduler = self.parts.restore(self.saved.clone().with_settings(settings));
             answer["withPreemption"] = self.tried(scheduler, &groups)?["groups"].take();
+        }
+        if waits && !self.templates.is_empty() {
+            let (scheduler, framework) = (self.scheduler(), &self.parts.framework);
+            let nodes = scale::nodes_for(&scheduler, framework, &self.templates, &groups);
+            answer["nodesToAdd"] = nodes.unwrap_or_else(|reason| json!({"error": reason}));
         }
         answer["notes"] = notes.into();
         Ok(Reply::Data(answer))
@@ -240,7 +250,7 @@ impl Fate {
 }
 
 /// The groups of manifests, as people write them.
-fn read(text: &str) -> Result<Manifests, String> {
+pub fn read(text: &str) -> Result<Manifests, String> {
     let documents: Vec<Document> =
         serde_saphyr::from_multiple(text).map_err(|error| format!("the manifest: {error}"))?;
     let mut reader = Reader::new(Mode::AsWritten);
@@ -347,6 +357,9 @@ pub fn text(answer: &Value) -> String {
                 why_text(&mut out, &row["why"], "  ");
             }
         }
+    }
+    for (name, count) in answer["nodesToAdd"]["nodes"].as_object().into_iter().flatten() {
+        let _ = writeln!(out, "{count} more nodes like {name} would start all");
     }
     for group in answer["startBefore"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "{} starts before", group.as_str().unwrap_or_default());

@@ -40,7 +40,7 @@ const USAGE: &str = "usage: phalanx why GROUP [OPTIONS]
 /// The time for an answer.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What is wrong: misuse, or the reason why there is no answer.
+/// A failure: misuse, or the reason why there is no answer.
 enum Fault {
     Usage(String),
     Failed(String),

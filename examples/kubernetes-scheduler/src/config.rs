@@ -39,6 +39,8 @@ pub struct File {
     pub events: Events,
     pub leader_election: LeaderElection,
     pub serving: Serving,
+    /// Nodes that could be added.
+    pub autoscaling: Option<Autoscaling>,
     /// Where gangs come from beside groups.
     pub workloads: Workloads,
     /// A `KubeSchedulerConfiguration` of which the profile is taken; relative to this file.
@@ -54,6 +56,21 @@ pub struct Serving {
     pub key: Option<PathBuf>,
     /// A file with the token that requests must have.
     pub token: Option<PathBuf>,
+}
+
+/// Nodes that could be added, and requests for them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Autoscaling {
+    /// A file with templates of nodes, relative to the configuration file.
+    pub templates: PathBuf,
+    /// The class of the ProvisioningRequests that are answered.
+    #[serde(default = "provisioning_class")]
+    pub provisioning_class: String,
+}
+
+fn provisioning_class() -> String {
+    "phalanx.dev/plan".to_owned()
 }
 
 /// Workloads that are gangs by themselves.
@@ -396,6 +413,9 @@ impl File {
             &mut self.serving.token,
             &mut self.kube_scheduler_configuration,
         ];
+        if let Some(own) = &mut self.autoscaling {
+            own.templates = path.with_file_name(&own.templates);
+        }
         for file in files.into_iter().flatten() {
             *file = path.with_file_name(&*file);
         }

@@ -25,6 +25,7 @@ use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::overview::{self, Decisions};
 use crate::profile::Parts;
+use crate::scale::Provisioning;
 
 /// Input of the decisions.
 pub enum Input {
@@ -34,6 +35,8 @@ pub enum Input {
     Ask(Asked),
     /// Queues of the API server changed: all objects of one resource.
     Queues(&'static str, Vec<Value>),
+    /// Requests for nodes: all objects of one resource.
+    Provisioning(&'static str, Vec<serde_json::Value>),
     /// The configuration changed: new plugins and settings.
     Reload(Box<(File, Parts)>),
     /// The configuration changed, and was refused.
@@ -100,6 +103,7 @@ pub struct Decider {
     pub parts: Parts,
     /// The queues of the API server and of the configuration.
     pub live: Live,
+    pub provisioning: Provisioning,
     pub api: Arc<Counts>,
 }
 
@@ -139,6 +143,10 @@ impl Decider {
                 self.observe();
                 let now = self.now();
                 self.explanations.send(&self.scheduler, &self.store, &self.notes, now);
+                if self.provisioning.is_due() && !self.dry_run {
+                    let copy = self.copy();
+                    self.provisioning.answer(copy, self.notes.clone());
+                }
             }
         }
     }
@@ -195,12 +203,7 @@ impl Decider {
             }
             Question::Nodes(path) => Reply::Data(overview::nodes(self.scheduler.cluster(), path)),
             Question::Why(_) | Question::WhatIf(_) | Question::Snapshot => {
-                let copy = Copy {
-                    saved: self.scheduler.save(),
-                    parts: self.parts.clone(),
-                    now,
-                    queues: self.live.local().cloned(),
-                };
+                let copy = self.copy();
                 let thread = std::thread::Builder::new().name("answer".to_owned());
                 let spawned = thread.spawn(move || {
                     let _ = answer.send(copy.answer(&question));
@@ -212,6 +215,17 @@ impl Decider {
             }
         };
         let _ = answer.send(reply);
+    }
+
+    /// A copy of the scheduler, to try things on. O(state).
+    fn copy(&self) -> Copy {
+        Copy {
+            saved: self.scheduler.save(),
+            parts: self.parts.clone(),
+            now: self.now(),
+            queues: self.live.local().cloned(),
+            templates: self.provisioning.templates(),
+        }
     }
 
     /// Takes in the objects of a resource that describes queues.
@@ -284,6 +298,7 @@ impl Decider {
                 reports.into_iter().for_each(|report| self.report(report));
             }
             Input::Ask(asked) => self.answer(asked),
+            Input::Provisioning(resource, objects) => self.provisioning.set(resource, objects),
             Input::Queues(resource, objects) => self.queues_changed(resource, objects),
             Input::Reload(new) => self.reload(new.0, new.1),
             Input::Refused => *self.metrics.reloads.entry("refused").or_default() += 1,

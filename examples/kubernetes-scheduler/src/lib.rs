@@ -21,6 +21,7 @@ pub mod overview; // the state, for the page
 pub mod page; // HTML
 pub mod profile; // plugins, levels and queue rules from the configuration
 pub mod reload; // the configuration, read anew
+pub mod scale; // nodes that would start groups
 pub mod serve; // the page, questions, metrics and health over HTTP
 
 use std::process::ExitCode;
@@ -87,6 +88,7 @@ struct Made {
     scheduler: phalanx::Scheduler,
     store: phalanx::kubernetes::watch::Store,
     live: Live,
+    provisioning: scale::Provisioning,
 }
 
 impl Made {
@@ -103,7 +105,8 @@ impl Made {
         let local = queues.as_ref().and_then(|queues| queues.local.clone());
         let store = profile::store(file, &settings.scheduler_name, local);
         let scheduler = parts.scheduler(queues.map(|queues| queues.tenants))?;
-        Ok(Made { salt, parts, scheduler, store, live })
+        let provisioning = scale::Provisioning::new(file)?;
+        Ok(Made { salt, parts, scheduler, store, live, provisioning })
     }
 }
 
@@ -159,6 +162,7 @@ async fn run(settings: Settings, made: Made) -> Result<(), String> {
         decisions: Default::default(),
         parts: made.parts,
         live: made.live,
+        provisioning: made.provisioning,
         api: Arc::clone(api.counts()),
     };
     let deciding = std::thread::Builder::new().name("decide".to_owned());
@@ -212,13 +216,26 @@ fn watch_all(api: &Api, discovery: &Arc<Discovery>, settings: &Settings, inputs:
         let discovery = Arc::clone(discovery);
         tokio::spawn(watch::run(api.clone(), source, discovery, inputs.clone()));
     }
+    if settings.file.autoscaling.is_some() {
+        for resource in scale::RESOURCES {
+            let (api, inputs) = (api.clone(), inputs.clone());
+            tokio::spawn(async move {
+                let tell = |objects| inputs.send(Input::Provisioning(resource, objects)).is_ok();
+                objects::follow(api, resource, tell).await;
+            });
+        }
+    }
     if !settings.file.queues.watch {
         return;
     }
     for resource in live::resources(settings.file.queues.dialect) {
         let (api, inputs) = (api.clone(), inputs.clone());
         tokio::spawn(async move {
-            let tell = |objects| inputs.send(Input::Queues(resource, objects)).is_ok();
+            let tell = |objects: Vec<serde_json::Value>| {
+                let values = objects.into_iter().map(serde_json::from_value);
+                let values = values.filter_map(Result::ok).collect();
+                inputs.send(Input::Queues(resource, values)).is_ok()
+            };
             objects::follow(api, resource, tell).await;
         });
     }

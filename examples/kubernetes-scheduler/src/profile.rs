@@ -89,6 +89,7 @@ pub fn check(file: &File) -> Result<(), String> {
     if let Some(path) = &file.serving.token {
         crate::serve::token(path)?;
     }
+    crate::scale::Provisioning::new(file)?;
     tenants(file, &[], &Amounts::default()).map(drop)
 }
 

@@ -81,6 +81,7 @@ fn restarts(old: &File, new: &File) -> Vec<&'static str> {
         ("bindings", differ(&old.bindings, &new.bindings)),
         ("leaderElection", differ(&old.leader_election, &new.leader_election)),
         ("serving", differ(&old.serving, &new.serving)),
+        ("autoscaling", differ(&old.autoscaling, &new.autoscaling)),
         ("workloads", differ(&old.workloads, &new.workloads)),
         ("queues.dialect", before.dialect != after.dialect),
         ("queues.fairSharing", before.fair_sharing != after.fair_sharing),

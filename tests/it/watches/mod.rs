@@ -5,7 +5,6 @@ mod layout;
 mod lives;
 mod order;
 mod peers;
-mod queues;
 mod relist;
 mod spread;
 mod truth;

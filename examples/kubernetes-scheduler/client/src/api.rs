@@ -1,6 +1,6 @@
 //! Requests to the API server, and their answers as status and bytes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
@@ -9,8 +9,8 @@ use kube::client::Body;
 use kube::{Client, Config};
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The longest time that an answer may take; watches aside.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -20,6 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 pub struct Api {
     client: Client,
     counts: Arc<Counts>,
+    /// The end of the lease, if there is one: writes after it are those of a replica that was stopped.
+    fence: Arc<Mutex<Option<Instant>>>,
 }
 
 /// Answers to requests so far, by result; for metrics.
@@ -101,7 +103,7 @@ impl Api {
             None => Config::infer().await.map_err(|error| error.to_string())?,
         };
         let client = Client::try_from(config).map_err(|error| error.to_string())?;
-        Ok(Api { client, counts: Arc::default() })
+        Ok(Api { client, counts: Arc::default(), fence: Arc::default() })
     }
 
     /// Sends a request and reads the whole answer. An error says that there is none: the request
@@ -113,6 +115,9 @@ impl Api {
         content_type: &'static str,
         body: Vec<u8>,
     ) -> Result<Answer, String> {
+        if method != Method::GET && !path.contains(LEASES) && self.is_fenced() {
+            return Err("the lease has run out".to_owned());
+        }
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -134,6 +139,16 @@ impl Api {
             tokio::time::timeout(TIMEOUT, exchange).await.unwrap_or_else(late);
         self.counts.add(answer.as_ref().ok().map(|answer| answer.status));
         answer
+    }
+
+    /// Lets no write out after a time: the end of the lease as it was last renewed. Leases are exempt.
+    pub fn fence(&self, until: Instant) {
+        *self.fence.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+
+    fn is_fenced(&self) -> bool {
+        let until = *self.fence.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| Instant::now() >= until)
     }
 
     /// Answers so far, by result; clones of this client count together.
@@ -186,3 +201,33 @@ impl Api {
 }
 
 const JSON: &str = "application/json";
+/// A part of every path of a lease.
+const LEASES: &str = "/apis/coordination.k8s.io/";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_write_goes_out_after_the_end_of_the_lease() {
+        // Nobody listens there: what is sent fails otherwise.
+        let config = Config::new("http://127.0.0.1:1".parse().expect("an address"));
+        let client = Client::try_from(config).expect("it names no files");
+        let api = Api { client, counts: Arc::default(), fence: Arc::default() };
+        let body = serde_json::json!({});
+        let reason = async |path: &str| match api.post(path, &body).await {
+            Ok(answer) => answer.message(),
+            Err(reason) => reason,
+        };
+        let pods = "/api/v1/namespaces/ml/pods/p/binding";
+        assert!(!reason(pods).await.contains("lease"), "there is no lease");
+        api.fence(Instant::now() + Duration::from_secs(60));
+        assert!(!reason(pods).await.contains("lease"), "it holds");
+        api.fence(Instant::now());
+        assert_eq!(reason(pods).await, "the lease has run out");
+        let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+        assert!(!reason(lease).await.contains("run out"), "a lease may be renewed late");
+        let read = api.get("/api/v1/nodes").await.err().unwrap_or_default();
+        assert!(!read.contains("lease"), "reads harm nobody: {read}");
+    }
+}

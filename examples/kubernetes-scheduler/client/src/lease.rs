@@ -101,6 +101,8 @@ impl Lease {
 
     /// Takes or renews the lease; false if another replica holds it.
     async fn attempt(&mut self) -> Result<bool, String> {
+        // Others see the lease as held from some time after this one.
+        let begin = Instant::now();
         let answer = self.api.get(&self.path()).await?;
         match answer.status {
             200 => {
@@ -146,6 +148,7 @@ impl Lease {
             200..=299 => {
                 self.seen = serde_json::from_slice(&answer.body).unwrap_or_default();
                 self.seen_at = Instant::now();
+                self.api.fence(begin + self.settings.lease);
                 Ok(true)
             }
             409 => Ok(false),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use http_body_util::BodyExt;
-use phalanx::kubernetes::Value;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::api::Api;
 use crate::log;
@@ -89,10 +89,8 @@ async fn once(
                 "ADDED" | "MODIFIED" => drop(objects.insert(name(&line.object), line.object)),
                 "DELETED" => drop(objects.remove(&name(&line.object))),
                 "BOOKMARK" => {
-                    let metadata = line.object.entry("metadata");
-                    let notes = metadata.and_then(|metadata| metadata.entry("annotations"));
-                    let ends = notes.and_then(|notes| notes.entry("k8s.io/initial-events-end"));
-                    listed |= ends.is_some();
+                    let notes = &line.object["metadata"]["annotations"];
+                    listed |= notes.get("k8s.io/initial-events-end").is_some();
                 }
                 _ => return Err(Some("the server forgot its version".to_owned())),
             }
@@ -108,7 +106,6 @@ async fn once(
 
 /// Namespace and name of an object.
 fn name(object: &Value) -> String {
-    let metadata = object.entry("metadata");
-    let field = |name: &str| metadata.and_then(|own| own.entry(name)?.text()).unwrap_or_default();
+    let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
     format!("{}/{}", field("namespace"), field("name"))
 }

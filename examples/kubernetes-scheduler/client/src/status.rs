@@ -127,6 +127,8 @@ pub enum Note {
     Nominated { pod: ObjectRef, node: Option<String> },
     /// An event that pods of a group go for another.
     Preempted { group: ObjectRef, by: String },
+    /// The status of a ProvisioningRequest.
+    Provisioning { request: ObjectRef, status: Value },
     /// Several.
     Several(Vec<Note>),
 }
@@ -209,6 +211,21 @@ async fn write(writer: &Writer, note: Note) {
             let message = format!("bound to {}", pod.node);
             let Placement { namespace, name, uid, .. } = pod;
             (ObjectRef::new(namespace, name, uid), "Pod", "Scheduled", message)
+        }
+        Note::Provisioning { request, status } => {
+            let path = format!(
+                "/apis/autoscaling.x-k8s.io/v1/namespaces/{}/provisioningrequests/{}/status",
+                request.namespace, request.name
+            );
+            let body = json!({"metadata": {"uid": request.uid}, "status": status});
+            match api.merge(&path, &body).await {
+                Ok(answer) if matches!(answer.status, 200..=299 | 404 | 409) => {}
+                Ok(answer) => {
+                    log!(warn, "a status is refused", path = path, reason = answer.message());
+                }
+                Err(reason) => log!(warn, "a status is not written", path = path, reason = reason),
+            }
+            return;
         }
         Note::Several(_) => return,
     };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use http_body_util::BodyExt;
 use phalanx::kubernetes::WorkloadKind;
+pub use phalanx::kubernetes::watch::ObjectRef;
 use phalanx::kubernetes::watch::{Kind, SchedulingResource, WatchEvent};
 use phalanx::state::{ClaimKind, StorageKind};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::server::RELEASE_1_37;
-use crate::world::{World, group, node, pod};
+use crate::world::{SOON, World, condition, group, node, pod};
 
 fn queue(cores: u32) -> Value {
     json!({
@@ -102,4 +102,60 @@ fn pods_of_a_job_start_together_where_the_configuration_says_so() {
     world.until_bound(0);
     world.server.create("pods", member(2));
     world.until_bound(3);
+}
+
+#[test]
+fn a_request_for_nodes_is_answered_and_again_once_they_are_there() {
+    let world = World::new(RELEASE_1_37);
+    world.server.create("nodes", node("n1"));
+    let template = "\
+- price: 3
+  node:
+    apiVersion: v1
+    kind: Node
+    metadata: {name: large}
+    status: {allocatable: {cpu: 32, memory: 256Gi, pods: 110}}
+";
+    std::fs::write(world.folder().join("templates.yaml"), template).expect("a file can be written");
+    world.server.create(
+        "podtemplates",
+        json!({
+            "metadata": {"name": "worker", "namespace": "ml"},
+            "template": {"spec": {"containers": [
+                {"name": "c", "resources": {"requests": {"cpu": "20"}}},
+            ]}},
+        }),
+    );
+    world.server.create(
+        "provisioningrequests",
+        json!({
+            "metadata": {"name": "train", "namespace": "ml"},
+            "spec": {
+                "provisioningClassName": "phalanx.dev/plan",
+                "podSets": [{"podTemplateRef": {"name": "worker"}, "count": 3}],
+            },
+        }),
+    );
+    world.server.create(
+        "provisioningrequests",
+        json!({
+            "metadata": {"name": "other", "namespace": "ml"},
+            "spec": {"provisioningClassName": "check-capacity.autoscaling.x-k8s.io", "podSets": []},
+        }),
+    );
+    let _scheduler = world.scheduler("autoscaling: {templates: templates.yaml}");
+    let details = |state: &crate::server::State| {
+        let own = state.get("provisioningrequests", "ml", "train").expect("it is there");
+        own["status"]["provisioningClassDetails"]["phalanx.dev/nodes"].clone()
+    };
+    world.server.until(SOON, "two nodes are named", |state| details(state) == "large=2");
+    world.server.create("nodes", node("n2"));
+    world.server.create("nodes", node("n3"));
+    world.server.until(SOON, "it is provisioned", |state| {
+        let own = state.get("provisioningrequests", "ml", "train").expect("it is there");
+        condition(own, "Provisioned").as_deref() == Some("True")
+    });
+    let state = world.server.state();
+    let other = state.get("provisioningrequests", "ml", "other").expect("it is there");
+    assert!(other["status"].is_null(), "{other}");
 }

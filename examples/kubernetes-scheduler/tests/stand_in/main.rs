@@ -12,4 +12,5 @@ mod packaging;
 mod program;
 mod releases;
 mod server;
+mod wire;
 mod world;

@@ -357,6 +357,14 @@ fn the_page_is_quick_and_usable_with_five_thousand_nodes() {
             assert_eq!(count("<details"), count("</details>"));
             assert_eq!(count("<summary"), 6, "the cluster and five zones");
             assert!(count("<a ") > 300 && seen.contains("ml/wide"));
+            // The picture of the README is made so.
+            if let Ok(picture) = std::env::var("SCREENSHOT") {
+                let picture = format!("--screenshot={picture}");
+                let arguments = ["--headless", "--no-sandbox", "--window-size=1200,900", &picture];
+                let address = format!("http://{listen}/");
+                let run = Command::new("chromium").args(arguments).arg(address).output();
+                assert!(run.is_ok_and(|output| output.status.success()));
+            }
         }
         None => println!("note: there is no Chromium; the page is not looked at in a browser"),
     }

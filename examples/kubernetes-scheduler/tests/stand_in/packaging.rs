@@ -229,7 +229,8 @@ fn the_role_allows_every_watch_and_the_chart_and_the_manifests_agree() {
         })
     };
     // Paths stand in the sources as text.
-    let sources = ["client/src/watch.rs", "src/live.rs"].map(|name| read(&folder.join(name)));
+    let sources =
+        ["client/src/watch.rs", "src/live.rs", "src/scale.rs"].map(|name| read(&folder.join(name)));
     let mut watched = 0;
     for part in sources.iter().flat_map(|source| source.split('"')) {
         let path = part.split('?').next().unwrap_or_default();

@@ -5,7 +5,7 @@
 //! provisioner, which makes a volume for a claim with a selected node if it is told to.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::wire::{Request, failure, line, merge, read};
+
 /// The resources of every release, by group and version, and which of them are in a namespace.
-const RESOURCES: [(&str, &str, &str, bool); 19] = [
+const RESOURCES: [(&str, &str, &str, bool); 21] = [
     ("v1", "nodes", "Node", false),
     ("v1", "namespaces", "Namespace", false),
     ("v1", "pods", "Pod", true),
@@ -34,6 +36,8 @@ const RESOURCES: [(&str, &str, &str, bool); 19] = [
     ("kueue.x-k8s.io/v1beta2", "clusterqueues", "ClusterQueue", false),
     ("kueue.x-k8s.io/v1beta2", "localqueues", "LocalQueue", true),
     ("batch/v1", "jobs", "Job", true),
+    ("v1", "podtemplates", "PodTemplate", true),
+    ("autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest", true),
 ];
 
 /// The resources of `scheduling.k8s.io` that depend on the release.
@@ -278,15 +282,6 @@ impl State {
     }
 }
 
-/// A request.
-struct Request {
-    method: String,
-    path: String,
-    query: String,
-    strategic: bool,
-    body: Value,
-}
-
 /// The target of a path.
 struct Target {
     resource: String,
@@ -487,14 +482,6 @@ impl Shared {
     }
 }
 
-fn line(change: &str, object: &Value) -> String {
-    format!("{}\n", json!({"type": change, "object": object}))
-}
-
-fn failure(status: u16, message: &str) -> (u16, Value) {
-    (status, json!({"kind": "Status", "message": message, "code": status}))
-}
-
 /// An object as a version shows it.
 fn shown(mut object: Value, version: &str, kind: &str) -> Value {
     object["apiVersion"] = version.into();
@@ -515,31 +502,6 @@ fn bind(state: &mut State, key: &Key, mut pod: Value, binding: &Value) -> (u16, 
     }
     state.put(key, pod, "MODIFIED");
     (201, json!({"kind": "Status", "status": "Success"}))
-}
-
-/// A merge patch; a strategic one merges conditions by type.
-fn merge(into: &mut Value, patch: &Value, strategic: bool) {
-    let Value::Object(entries) = patch else {
-        *into = patch.clone();
-        return;
-    };
-    if !into.is_object() {
-        *into = json!({});
-    }
-    for (name, value) in entries {
-        match value {
-            Value::Null => drop(into.as_object_mut().map(|into| into.remove(name))),
-            Value::Array(conditions) if strategic && name == "conditions" => {
-                let mut all = into[name].as_array().cloned().unwrap_or_default();
-                for condition in conditions {
-                    all.retain(|own| own["type"] != condition["type"]);
-                    all.push(condition.clone());
-                }
-                into[name] = all.into();
-            }
-            _ => merge(&mut into[name], value, strategic),
-        }
-    }
 }
 
 /// The answer of discovery, if the path is one of it.
@@ -604,32 +566,4 @@ fn target(state: &State, path: &str) -> Option<Target> {
         name: rest.first().map(|name| (*name).to_owned()),
         part: rest.get(1).map(|part| (*part).to_owned()),
     })
-}
-
-fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Request>> {
-    let mut first = String::new();
-    if reader.read_line(&mut first)? == 0 {
-        return Ok(None);
-    }
-    let mut words = first.split_whitespace();
-    let (method, address) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let (path, query) = address.split_once('?').unwrap_or((address, ""));
-    let (mut length, mut strategic) = (0, false);
-    loop {
-        let mut header = String::new();
-        reader.read_line(&mut header)?;
-        let header = header.trim().to_ascii_lowercase();
-        if header.is_empty() {
-            break;
-        }
-        if let Some(value) = header.strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap_or(0);
-        }
-        strategic |= header.contains("strategic-merge-patch");
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    let (method, path, query) = (method.to_owned(), path.to_owned(), query.to_owned());
-    Ok(Some(Request { method, path, query, strategic, body }))
 }
