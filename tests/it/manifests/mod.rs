@@ -2,6 +2,7 @@
 
 mod account;
 mod broken;
+mod card_table;
 mod claims;
 mod defaults;
 mod devices;
@@ -10,6 +11,7 @@ mod disks;
 mod elastic_quotas;
 mod generated;
 mod kai;
+mod more_kinds;
 mod pairs;
 mod peer_queues;
 mod queues;
