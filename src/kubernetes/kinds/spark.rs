@@ -158,12 +158,11 @@ fn memory(role: &Field<'_>, factor: i64) -> Fault<i64> {
         Some(field) => bytes(&field)?,
         None => 1 << 30,
     };
-    let beside = match role.get("memoryOverhead")? {
-        Some(field) => bytes(&field)?,
-        None => {
-            let part = i128::from(heap) * i128::from(factor) / 1000;
-            i64::try_from(part).unwrap_or(i64::MAX).max(LEAST_OVERHEAD)
-        }
+    let beside = if let Some(field) = role.get("memoryOverhead")? {
+        bytes(&field)?
+    } else {
+        let part = i128::from(heap) * i128::from(factor) / 1000;
+        i64::try_from(part).unwrap_or(i64::MAX).max(LEAST_OVERHEAD)
     };
     match heap.checked_add(beside) {
         Some(all) => Ok(all / MIB),

@@ -47,7 +47,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// What a claim of so many devices asks for.
+/// The spec of a claim of so many devices.
 fn request(count: usize) -> Value {
     json!({"devices": {"requests": [{"name": "gpus", "exactly": {
         "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count,
