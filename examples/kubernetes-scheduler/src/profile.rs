@@ -223,6 +223,13 @@ pub fn tenants(file: &File, live: &[Value], total: &Amounts) -> Result<Option<Qu
     for object in objects.iter().chain(live) {
         manifests.take(object).map_err(|error| format!("queues: {error}"))?;
     }
+    // Objects of a server come one by one; those of a file are complete.
+    for ((namespace, name), queue) in manifests.local_queues.iter().filter(|_| !queues.watch) {
+        if !manifests.queues.iter().any(|own| own.name == *queue) {
+            let reason = format!("there is no ClusterQueue {queue}");
+            return Err(format!("queues: LocalQueue {namespace}/{name}: {reason}"));
+        }
+    }
     for note in &manifests.notes {
         log!(warn, "a field of a queue is not read", reason = note);
     }
@@ -385,6 +392,10 @@ mod tests {
             assert!(queues.tenants.is_active(vision.expect("the queue is there")));
         }
         std::fs::remove_file(&path).expect("it was written");
+        let text = format!("queues:\n  objects:{}", QUEUES.replace('\n', "\n  "));
+        let stray = read(&text.replace("clusterQueue: vision", "clusterQueue: speech"));
+        let error = tenants(&stray, &[], &none).err().expect("there is no such queue");
+        assert!(error.contains("lab/default") && error.contains("speech"), "{error}");
         let missing = read("queues: {file: /nowhere/queues.yaml}");
         let error = tenants(&missing, &[], &none).err().expect("there is no such file");
         assert!(error.contains("/nowhere/queues.yaml"), "{error}");

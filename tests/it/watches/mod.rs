@@ -5,6 +5,7 @@ mod layout;
 mod lives;
 mod order;
 mod peers;
+mod queues;
 mod relist;
 mod spread;
 mod truth;

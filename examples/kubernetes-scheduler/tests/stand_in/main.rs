@@ -7,6 +7,7 @@ mod claims;
 mod live;
 mod operator;
 mod packaging;
+mod perf;
 #[path = "../support/program.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod program;
