@@ -40,7 +40,7 @@ fn place(manifests: &Manifests) -> Vec<Result<Vec<String>, String>> {
         cluster.commit(&framework, &plan).unwrap();
         Ok(nodes)
     };
-    manifests.groups.iter().map(|group| answer(group)).collect()
+    manifests.groups.iter().map(answer).collect()
 }
 
 fn groups(text: &str) -> Vec<String> {
