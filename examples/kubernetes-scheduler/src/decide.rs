@@ -347,6 +347,12 @@ impl Decider {
                     let reason = "its gang is below its minimum".to_owned();
                     Order::Evict { pods: self.placements(&pods), reason }
                 }
+                Decision::EvictDue { group, pods, .. } => {
+                    self.metrics.count("evict-due");
+                    log!(info, "a group whose time is over is evicted", group = group);
+                    let reason = "its time is over".to_owned();
+                    Order::Evict { pods: self.placements(&pods), reason }
+                }
                 Decision::Evict { ticket, victims, plan } => {
                     self.metrics.count("evict");
                     self.nominate(&plan);
