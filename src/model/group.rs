@@ -64,6 +64,13 @@ pub struct PodGroup {
     /// known. Read of the root of a tree, by [backfill](crate::queue::Backfill).
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub run_time_estimate: Option<Duration>,
+    /// How long it may run, all of its runs together; `None`: no bound. At its end the
+    /// [`Scheduler`](crate::Scheduler) has it evicted ([`Decision::EvictDue`]) and pauses it. Read of
+    /// the root of a tree.
+    ///
+    /// [`Decision::EvictDue`]: crate::queue::Decision::EvictDue
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub max_run_time: Option<Duration>,
     /// How long members wait for the rest after a place was found for them.
     pub schedule_timeout: Option<Duration>,
     /// Whether what runs is kept when the rest times out or fails.
@@ -334,6 +341,13 @@ impl PodGroup {
     #[must_use]
     pub fn run_time_estimate(mut self, estimate: Duration) -> PodGroup {
         self.run_time_estimate = Some(estimate);
+        self
+    }
+
+    /// Sets how long it may run.
+    #[must_use]
+    pub fn max_run_time(mut self, time: Duration) -> PodGroup {
+        self.max_run_time = Some(time);
         self
     }
 

@@ -25,7 +25,8 @@ pub use settings::{
     Backfill, BackfillRule, Backoff, Discipline, HeadOfLine, OnBindFailure, PreemptionSettings,
     PriorityThenTime, QueueOrder, ReservationPolicy, Settings, Waiting,
 };
-pub use terms::decision::BoundPod;
+pub use terms::booking::{Booking, BookingChange, BookingOwner, BookingView};
+pub use terms::decision::{BoundPod, EvictionCause};
 pub use terms::gone::Gone;
 pub use terms::ids::Ticket;
 pub use terms::observe::{

@@ -17,7 +17,7 @@ use super::results::{JobRecord, Results, Sample};
 use super::world::{NodeChange, Perfect, World};
 use crate::base::Time;
 use crate::model::{Pod, PodGroup};
-use crate::queue::{Decision, Gone, GroupChange, QueueError, Scheduler, Ticket};
+use crate::queue::{Decision, EvictionCause, Gone, GroupChange, QueueError, Scheduler, Ticket};
 use crate::state::{Event, Plan};
 
 /// Wake-ups without a decision, while nothing runs and nothing is to come, after which a simulation
@@ -421,6 +421,19 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                 let Some(job) = self.numbers.get(&*group).copied() else { return Ok(()) };
                 self.begin_anew(job, now)?;
             }
+            Decision::EvictDue { group, cause, .. } => {
+                let Some(job) = self.numbers.get(&*group).copied() else { return Ok(()) };
+                if cause != EvictionCause::RunTime {
+                    return self.begin_anew(job, now);
+                }
+                // It does not run again.
+                self.lose(job, now);
+                self.waiting = self.waiting.saturating_sub(1);
+                if let Some(state) = self.jobs.get_mut(job) {
+                    let group = core::mem::take(&mut state.group);
+                    self.remove(&group, now)?;
+                }
+            }
             Decision::Move { ticket, moves, .. } => {
                 // A unit leaves its nodes, and is bound at its new place.
                 for unit in moves.chunk_by(|a, b| a.unit == b.unit) {
@@ -447,7 +460,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                 }
             }
             // Evictions happen at once, so that there is none to take back.
-            Decision::CancelEvictions { .. } => {}
+            Decision::CancelEvictions { .. } | Decision::Booking { .. } => {}
         }
         Ok(())
     }

@@ -407,6 +407,7 @@ impl Decider {
             Decision::Bind { .. } => "bind",
             Decision::Unbind { .. } => "unbind",
             Decision::EvictStale { .. } => "evict-stale",
+            Decision::EvictDue { .. } => "evict-due",
             Decision::Evict { .. } => "evict",
             Decision::Move { .. } => "move",
             Decision::CancelEvictions { .. } => "cancel-evictions",
@@ -432,6 +433,10 @@ impl Decider {
             Decision::EvictStale { group, pods, .. } => {
                 log!(warn, "a gang below its minimum is evicted", group = group);
                 format!("{group}: {} pods, it is below its minimum", pods.len())
+            }
+            Decision::EvictDue { group, pods, .. } => {
+                log!(info, "a group whose time is over is evicted", group = group);
+                format!("{group}: {} pods, its time is over", pods.len())
             }
             Decision::Evict { victims, plan, .. } => {
                 self.nominate(plan);

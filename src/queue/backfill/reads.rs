@@ -89,9 +89,11 @@ impl<'a> Reads<'a> {
         self.ready_from(id).is_some_and(|from| from <= self.now())
     }
 
-    /// The longest time that a group runs, binding included; `None` if there is no estimate.
+    /// The longest time that a group runs, binding included; `None` if there is no estimate and no bound.
     pub(super) fn longest_run(self, id: GroupId) -> Option<Duration> {
-        let estimate = self.groups.get(&id)?.root().run_time_estimate?;
+        let queued = self.groups.get(&id)?;
+        let (estimate, left) = (queued.root().run_time_estimate, queued.run_time_left());
+        let estimate = estimate.into_iter().chain(left).min()?;
         let binding = self
             .world
             .settings()

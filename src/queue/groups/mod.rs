@@ -8,6 +8,7 @@ mod members;
 mod orphans;
 mod partners;
 mod phase;
+mod run_time;
 mod tree;
 
 use alloc::borrow::ToOwned;

@@ -77,6 +77,10 @@ pub(in crate::queue) enum Leaving {
     Stale,
     /// It makes room for others.
     Preempted,
+    /// Its run time is over.
+    Overdue,
+    /// Room that it was lent is booked from now on.
+    Lent,
 }
 
 /// How much of a group runs, and whether it leaves.
@@ -140,6 +144,28 @@ impl Health {
 
     pub(in crate::queue) fn is_preempted(self) -> bool {
         self.leaving == Leaving::Preempted
+    }
+
+    /// Whether it leaves because its run time is over.
+    pub(in crate::queue) fn is_overdue(self) -> bool {
+        self.leaving == Leaving::Overdue
+    }
+
+    /// Whether it leaves though no room is needed of it.
+    pub(in crate::queue) fn leaves_anyway(self) -> bool {
+        self.leaves() && !self.is_preempted()
+    }
+
+    /// A time is over that it could use: its run time, or that of room which it was lent. Returns
+    /// whether its pods are still to be asked for: not if it leaves anyway.
+    pub(in crate::queue) fn overdue(&mut self, is_lent: bool) -> bool {
+        let is_new = !self.leaves_anyway();
+        if !is_lent {
+            self.leaving = Leaving::Overdue;
+        } else if is_new {
+            self.leaving = Leaving::Lent;
+        }
+        is_new
     }
 
     /// Members that run lose nothing by a minimum that is raised over them.

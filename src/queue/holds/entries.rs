@@ -15,7 +15,12 @@ use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::state::Plan;
 
 impl Hold {
-    fn new(owners: Vec<GroupId>, cause: Cause, plan: Option<Plan>, span: (Time, Time)) -> Hold {
+    pub(super) fn new(
+        owners: Vec<GroupId>,
+        cause: Cause,
+        plan: Option<Plan>,
+        span: (Time, Time),
+    ) -> Hold {
         let (since, until) = span;
         Hold { owners, cause, plan, placeholders: Vec::new(), quota: BTreeMap::new(), since, until }
     }

@@ -1,9 +1,11 @@
 //! Hold: one entry of the ledger, with its owners, its cause and its end.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::booking::Booked;
 use super::quota::KeptQuota;
 use crate::base::{ObjectName, Time};
 use crate::model::Pod;
@@ -22,6 +24,8 @@ pub(in crate::queue) enum HoldId {
     Move(Ticket, u32),
     /// A promised start.
     Promise(GroupId),
+    /// Room that is kept under a name, by the number of the booking.
+    Booking(u64),
 }
 
 /// Room that is kept free.
@@ -67,6 +71,8 @@ pub(in crate::queue) enum Cause {
         /// Number of losses up to which the place was checked.
         losses: u64,
     },
+    /// Room that is kept under a name.
+    Booking(Box<Booked>),
 }
 
 /// A plan that is held or being bound.

@@ -1,15 +1,17 @@
 //! Holds: the ledger of room that is kept free, for whom, and until when.
 //!
 //! A hold is a plan in flight, a permit's hold, a reservation or a nomination. It may also be a
-//! claim to the room of victims, a place of a unit that moves, or a promised start. All are entries
-//! of one kind, each under its [`HoldId`]. Nothing else puts placeholders into the cluster or takes
+//! claim to the room of victims, a place of a unit that moves, a promised start, or a booking. All are
+//! entries of one kind, each under its [`HoldId`]. Nothing else puts placeholders into the cluster or takes
 //! them out.
 //!
 //! A claim keeps the quota that is reserved for its groups.
 
+mod booking;
 mod drain;
 mod entries;
 mod hold;
+mod lending;
 mod moves;
 mod placeholders;
 mod quota;
@@ -23,8 +25,10 @@ use alloc::vec::Vec;
 use crate::base::Time;
 use crate::queue::terms::ids::{GroupId, Ticket};
 
+pub(in crate::queue) use self::booking::{BookingStep, Borrower};
 pub(in crate::queue) use self::drain::{Distances, Drain, free_part};
 pub(in crate::queue) use self::hold::{Cause, HeldPlace, Hold, HoldId, InFlight, UnitMove};
+pub(in crate::queue) use self::lending::{close_bookings, open_bookings};
 pub(in crate::queue) use self::placeholders::{Placeholders, differing_nodes, placeholder};
 pub(in crate::queue) use self::quota::KeptQuota;
 pub(in crate::queue) use self::view::View;

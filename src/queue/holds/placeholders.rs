@@ -1,15 +1,19 @@
 //! Placeholders: pods that stand in the cluster for room that is kept free.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Holds;
-use super::hold::HoldId;
+use super::booking::{Booked, BookingStep};
+use super::hold::{Cause, Hold, HoldId};
+use crate::base::Time;
 use crate::model::{Pod, PodShape};
 use crate::queue::terms::RESERVED_NAMESPACE;
+use crate::queue::terms::booking::{Booking, BookingChange, BookingView};
 use crate::queue::terms::ids::GroupId;
 use crate::queue::world::World;
 use crate::state::Plan;
@@ -121,5 +125,106 @@ impl Holds {
             let held = places.filter_map(|place| place.placeholder.as_ref());
             own.placeholders.iter().map(|(pod, _)| pod).chain(held)
         })
+    }
+
+    // Room that is kept under a name.
+
+    pub(super) fn booked(&self) -> impl Iterator<Item = (u64, &Hold, &Booked)> {
+        let all = self.entries.range(HoldId::Booking(0)..=HoldId::Booking(u64::MAX));
+        all.filter_map(|(id, own)| match (id, &own.cause) {
+            (HoldId::Booking(number), Cause::Booking(booked)) => Some((*number, own, &**booked)),
+            _ => None,
+        })
+    }
+
+    /// Begins a booking. Its room is searched for at the next update.
+    pub(in crate::queue) fn book(&mut self, number: u64, booking: Booking) {
+        let span = (booking.from.min(booking.until), booking.until);
+        let cause = Cause::Booking(Box::new(Booked::new(booking)));
+        self.entries.insert(HoldId::Booking(number), Hold::new(Vec::new(), cause, None, span));
+        self.set_due();
+    }
+
+    /// The number of a booking.
+    pub(in crate::queue) fn booking(&self, name: &str) -> Option<u64> {
+        self.booked().find(|(_, _, own)| own.booking.name == name).map(|(number, ..)| number)
+    }
+
+    /// Ends a booking. Returns the nodes that have room now.
+    pub(in crate::queue) fn end_booking(&mut self, world: &mut World, number: u64) -> Vec<String> {
+        let own = self.entries.remove(&HoldId::Booking(number));
+        own.map_or_else(Vec::new, |own| Holds::take_out(world, &own.placeholders))
+    }
+
+    /// All bookings, in the order in which they came.
+    pub(in crate::queue) fn bookings(&self) -> impl Iterator<Item = BookingView> {
+        self.booked().map(|(_, hold, own)| {
+            let mut kept = BTreeMap::new();
+            for (_, node) in &hold.placeholders {
+                *kept.entry(node.clone()).or_default() += 1;
+            }
+            let (all, taken) = (own.booking.room.all_pods().len(), own.taken());
+            BookingView {
+                booking: own.booking.clone(),
+                begun: own.begun,
+                kept,
+                taken,
+                missing: all.saturating_sub(hold.placeholders.len() + taken),
+            }
+        })
+    }
+
+    /// Follows the time and the cluster: bookings begin, end, find their room, and keep it again.
+    /// Returns the times of next searches for room too.
+    pub(in crate::queue) fn update_bookings(
+        &mut self,
+        world: &mut World,
+    ) -> (Vec<BookingStep>, Vec<(Time, u64)>) {
+        let (mut steps, mut searches, now) = (Vec::new(), Vec::new(), world.now());
+        let numbers: Vec<u64> = self.booked().map(|(number, ..)| number).collect();
+        for number in numbers {
+            let Some(hold) = self.entries.get_mut(&HoldId::Booking(number)) else { continue };
+            let Cause::Booking(own) = &mut hold.cause else { continue };
+            let name = own.booking.name.clone();
+            if own.used || own.booking.until <= now {
+                let ended = BookingChange::Ended { used: own.used };
+                let mut step = BookingStep::new(&name, Some(ended));
+                step.nodes = self.end_booking(world, number);
+                steps.push(step);
+                continue;
+            }
+            if !own.begun && own.booking.from <= now {
+                own.begun = true;
+                let mut step = BookingStep::new(&name, Some(BookingChange::Began));
+                step.owners.clone_from(&own.booking.owners);
+                steps.push(step);
+            }
+            let nodes = own.follow(world, &mut hold.placeholders);
+            let mut step = BookingStep::new(&name, None);
+            if !nodes.is_empty() && own.begun {
+                step.owners.clone_from(&own.booking.owners);
+            }
+            step.nodes = nodes;
+            if hold.placeholders.is_empty()
+                && own.taken() == 0
+                && let Some(plan) = own.search(world)
+            {
+                hold.placeholders = Holds::put_for_plan(world, number, &plan);
+                own.placed(&hold.placeholders, &plan);
+                let nodes: Vec<String> =
+                    hold.placeholders.iter().map(|(_, node)| node.clone()).collect();
+                step.nodes.clone_from(&nodes);
+                step.change = Some(BookingChange::Placed { nodes });
+                if own.begun {
+                    step.owners.clone_from(&own.booking.owners);
+                }
+            }
+            searches.extend(own.next_search().map(|time| (time, number)));
+            (step.lent, step.lent_nodes) = own.overdue();
+            if step.change.is_some() || !step.nodes.is_empty() || !step.lent.is_empty() {
+                steps.push(step);
+            }
+        }
+        (steps, searches)
     }
 }

@@ -4,11 +4,13 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::bookings::borrower;
 use super::{Scheduler, Timer};
 use crate::base::Time;
 use crate::model::{Pod, PodGroup};
 use crate::place::{Outcome, PlaceError, UnplacedKind};
 use crate::queue::groups::{Phase, QueuedGroup, full_name};
+use crate::queue::holds::{close_bookings, open_bookings};
 use crate::queue::line::refusals::Avoiding;
 use crate::queue::line::shortage::{KnownRoom, wake_hint};
 use crate::queue::terms::ids::GroupId;
@@ -70,8 +72,41 @@ impl Scheduler {
         }
     }
 
-    /// Plan for a tree, whatever quota says.
+    /// Plan for a tree, whatever quota says, with booked room that it may use.
     fn find_place(
+        &mut self,
+        id: GroupId,
+        gang: &[GroupId],
+        tree: &PodGroup,
+        room: KnownRoom,
+        known: Option<&Plan>,
+    ) -> AttemptResult {
+        let now = self.world.now();
+        let open = match borrower(&self.groups, gang, now) {
+            Some(who) => open_bookings(&self.holds, &mut self.world, &who),
+            None => Vec::new(),
+        };
+        if open.is_empty() {
+            return self.find_place_beside(id, gang, tree, room, known);
+        }
+        let mut result = self.find_place_beside(id, gang, tree, KnownRoom::Unknown, known);
+        let plan = match &mut result {
+            AttemptResult::Plan(plan, _) => Some(&*plan),
+            AttemptResult::Unschedulable(_, wake_on) => {
+                // The wait index does not count booked room.
+                *wake_on = WakeCondition::AnyChange;
+                None
+            }
+            AttemptResult::Error(_) => None,
+        };
+        if let Some(who) = borrower(&self.groups, gang, now) {
+            close_bookings(&mut self.holds, &mut self.world, &open, (&who, plan));
+        }
+        result
+    }
+
+    /// Plan for a tree beside all room that is kept for others.
+    fn find_place_beside(
         &mut self,
         id: GroupId,
         gang: &[GroupId],

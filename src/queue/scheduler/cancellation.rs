@@ -53,7 +53,10 @@ impl Scheduler {
                 *roots.entry(root).or_insert(0) += 1;
             }
             let is_asked = !own.pods().any(|pod| unasked.contains(&pod_name(pod)));
-            if own.retry_at().is_none() && is_asked {
+            // The pods of a group whose time is over are to go all the same.
+            let is_over =
+                |root| self.groups.get(&root).is_some_and(|own| own.health().leaves_anyway());
+            if own.retry_at().is_none() && is_asked && !own.root().is_some_and(is_over) {
                 victims.push(own.victim());
             }
         }

@@ -83,7 +83,7 @@ impl Scheduler {
                 }
                 return Some(decision);
             }
-            if self.evict_stale() {
+            if self.evict_due() {
                 continue;
             }
             self.apply_changes();

@@ -114,6 +114,7 @@ impl Scheduler {
         let id = if let Some(id) = known { id } else { self.take_number() };
         let is_same_tree = self.groups.get(&id).is_some_and(|own| own.is_same_tree(&tree));
         let former_queue = self.groups.get(&id).map(|own| own.root().queue.clone());
+        let former_limit = self.groups.get(&id).and_then(QueuedGroup::run_limit);
         let mut former_partners = Vec::new();
         if self.groups.contains_key(&id) {
             self.leave_queue(id);
@@ -132,6 +133,7 @@ impl Scheduler {
             self.groups.insert(id, QueuedGroup::new(tree, leaves, self.world.now()));
             self.emit(id, GroupChange::Added);
         }
+        self.watch_run_time(id, former_limit);
         self.group_changed(id)?;
         if !is_same_tree {
             self.groups.add_partners(id);
@@ -179,6 +181,9 @@ impl Scheduler {
             }
             self.holds.forget(id);
             self.removals.remove_own_group(queued.root());
+            if let Some(limit) = queued.run_limit() {
+                self.timers.remove(&(limit, Timer::RunTime(id)));
+            }
             if let Some(since) = queued.below_since() {
                 let stale_after = self.world.settings().stale_after;
                 self.timers.remove(&(since.after(stale_after), Timer::Below(id)));

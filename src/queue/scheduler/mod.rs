@@ -2,11 +2,12 @@
 //!
 //! Files call downwards only, in this order: `notes`, `quota`, `pods`, `phases`, `cancellation`,
 //! `room_ends`, `settle`, `plans`, `places`, `results`, `nomination`, `held_places`, `moves`. Then
-//! come `victims`, `seek`, `attempt`, `claims`, `reservation`, `backfill`, `turns`, `timers`,
+//! come `victims`, `seek`, `bookings`, `attempt`, `claims`, `reservation`, `backfill`, `turns`, `timers`,
 //! `decide`, and at last inputs: `tenants`, `members`, `inputs`.
 
 mod attempt;
 mod backfill;
+mod bookings;
 mod cancellation;
 mod check;
 mod claims;
@@ -145,6 +146,10 @@ pub(in crate::queue) enum Timer {
     Searches,
     /// A promised start, or one that may not be kept.
     Promises,
+    /// End of the run time of a group.
+    RunTime(GroupId),
+    /// Begin or end of a booking, or the next search for its room.
+    Booking(u64),
 }
 
 impl fmt::Debug for Scheduler {

@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 
 use super::{Scheduler, Timer};
-use crate::queue::groups::Phase;
+use crate::base::Time;
+use crate::queue::groups::{Phase, QueuedGroup};
 use crate::queue::terms::ids::GroupId;
 use crate::queue::terms::observe::GroupChange;
 use crate::queue::terms::wake::WakeCondition;
@@ -135,13 +136,35 @@ impl Scheduler {
         }
     }
 
+    /// Sets the timer of the end of a group's run time, if that is another than before.
+    pub(super) fn watch_run_time(&mut self, id: GroupId, former: Option<Time>) {
+        let limit = self.groups.get(&id).and_then(QueuedGroup::run_limit);
+        if limit == former {
+            return;
+        }
+        if let Some(time) = former {
+            self.timers.remove(&(time, Timer::RunTime(id)));
+        }
+        self.timers.extend(limit.map(|time| (time, Timer::RunTime(id))));
+    }
+
     /// Updates whether a group has started and whether it is below its minimum.
     pub(super) fn update_health(&mut self, id: GroupId) {
         let now = self.world.now();
         let stale_after = self.world.settings().stale_after;
         let watches = self.world.settings().evict_half_bound;
         let Some(queued) = self.groups.get_mut(&id) else { return };
+        let former = queued.run_limit();
         let (change, waited) = queued.update_health(now, watches);
+        if change.started {
+            let cluster = self.world.cluster();
+            let starts = queued.members().values().filter_map(|member| {
+                cluster.pod(member.pod().namespace(), &member.pod().name)?.start()
+            });
+            let first = starts.min();
+            queued.began_at(first);
+        }
+        self.watch_run_time(id, former);
         if let Some(since) = change.ended {
             self.timers.remove(&(since.after(stale_after), Timer::Below(id)));
         }

@@ -10,7 +10,7 @@ use crate::base::{ObjectName, Time};
 use crate::framework::{PermitContext, PermitVerdict};
 use crate::queue::groups::{Member, MemberState, Phase, QueuedGroup, full_name};
 use crate::queue::holds::{Hold, InFlight};
-use crate::queue::terms::decision::{BoundPod, Decision};
+use crate::queue::terms::decision::{BoundPod, Decision, EvictionCause};
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::queue::terms::observe::{GroupChange, ReservationEnd};
@@ -300,35 +300,69 @@ impl Scheduler {
         if let Some(ticket) = self.groups.get(&id).and_then(QueuedGroup::ticket) {
             self.abandon(ticket, "the gang is evicted");
         }
-        let Some(queued) = self.groups.get(&id) else { return };
-        let group = queued.name().clone();
-        let members = queued.members().values();
-        let bound = members.filter(|member| member.state() == MemberState::Bound);
-        let pods: Vec<BoundPod> = bound
-            .map(|member| {
-                let pod = member.pod().full_name();
-                let node = self.node_of(pod.namespace(), pod.name()).unwrap_or_default();
-                BoundPod { pod, node }
-            })
-            .collect();
+        let Some((group, pods)) = self.all_bound(id) else { return };
         self.report.count(|metrics| &mut metrics.evictions);
         self.emit(id, GroupChange::EvictionAsked { pods: pods.len() });
         self.report.decide(Decision::EvictStale { group, pods, since });
         self.settle_linked(id);
     }
 
-    /// Evicts gangs that have been below their minimum for too long. Returns whether one is evicted.
-    pub(super) fn evict_stale(&mut self) -> bool {
+    /// The pods of a group that run, for a decision. O(members).
+    fn all_bound(&self, id: GroupId) -> Option<(ObjectName, Vec<BoundPod>)> {
+        let queued = self.groups.get(&id)?;
+        let members = queued.members().values();
+        let bound = members.filter(|member| member.state() == MemberState::Bound);
+        let place = |member: &Member| {
+            let pod = member.pod().full_name();
+            let node = self.node_of(pod.namespace(), pod.name()).unwrap_or_default();
+            BoundPod { pod, node }
+        };
+        Some((queued.name().clone(), bound.map(place).collect()))
+    }
+
+    /// Eviction of a group that has used up a time, as a decision for the embedder. If that is its run
+    /// time, it is paused.
+    pub(super) fn evict_overdue(&mut self, id: GroupId, since: Time, cause: EvictionCause) {
+        let is_lent = cause != EvictionCause::RunTime;
+        let Some(queued) = self.groups.get_mut(&id) else { return };
+        let is_new = queued.health_mut().overdue(is_lent);
+        if is_lent && !is_new {
+            return;
+        }
+        let was_paused = is_lent || queued.set_paused(true);
+        self.set_leaving(id, true);
+        if let Some(ticket) = self.groups.get(&id).and_then(QueuedGroup::ticket) {
+            self.abandon(ticket, "the time of the group is over");
+        }
+        let Some((group, pods)) = self.all_bound(id) else { return };
+        self.report.count(|metrics| &mut metrics.overdue);
+        self.emit(id, GroupChange::Overdue { pods: pods.len() });
+        if !was_paused {
+            self.emit(id, GroupChange::Paused);
+        }
+        if is_new {
+            self.report.decide(Decision::EvictDue { group, pods, since, cause });
+        }
+        self.settle_linked(id);
+    }
+
+    /// Evicts gangs that have been below their minimum for too long, and groups whose run time is
+    /// over. Returns whether there are any.
+    pub(super) fn evict_due(&mut self) -> bool {
         let now = self.world.now();
         let due = self.timers.iter().take_while(|(time, _)| *time <= now);
-        let is_below = |(time, timer): &(Time, Timer)| match timer {
-            Timer::Below(id) => Some((*time, *id)),
-            _ => None,
-        };
-        let due: Vec<(Time, GroupId)> = due.filter_map(is_below).collect();
+        let evicts =
+            |(_, timer): &&(Time, Timer)| matches!(timer, Timer::Below(_) | Timer::RunTime(_));
+        let due: Vec<(Time, Timer)> = due.filter(evicts).copied().collect();
         let is_due = !due.is_empty();
-        for (time, id) in due {
-            self.timers.remove(&(time, Timer::Below(id)));
+        for (time, timer) in due {
+            self.timers.remove(&(time, timer));
+            let Timer::Below(id) = timer else {
+                if let Timer::RunTime(id) = timer {
+                    self.evict_overdue(id, time, EvictionCause::RunTime);
+                }
+                continue;
+            };
             let since = self.groups.get(&id).and_then(QueuedGroup::below_since);
             // A gang that recovered, and fell again since, has its time anew.
             if since.is_some_and(|since| since <= time) {

@@ -43,7 +43,7 @@ impl Scheduler {
     }
 
     /// Records that capacity was freed on nodes.
-    fn room_released(&mut self, nodes: &[String]) {
+    pub(super) fn room_released(&mut self, nodes: &[String]) {
         if !nodes.is_empty() {
             self.backfill.note_freed();
             self.pods_changed_on(nodes);

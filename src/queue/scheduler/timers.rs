@@ -19,7 +19,7 @@ impl Scheduler {
             self.timers.pop_first();
             self.world.advance(time);
             match timer {
-                Timer::Below(_) => stale.push((time, timer)),
+                Timer::Below(_) | Timer::RunTime(_) => stale.push((time, timer)),
                 timer => self.fire(timer),
             }
             self.follow();
@@ -45,11 +45,12 @@ impl Scheduler {
                 }
             }
             Timer::Plan(ticket) => self.plan_expired(ticket),
-            // A gang below its minimum is judged when decisions are polled.
-            Timer::Below(_) => {}
+            // Evictions of whole groups are judged when decisions are polled.
+            Timer::Below(_) | Timer::RunTime(_) => {}
             Timer::Evictions(ticket) => self.evictions_due(ticket),
             Timer::Searches => self.searches_due(),
             Timer::Promises => self.backfill.promises_due(),
+            Timer::Booking(_) => self.holds.set_due(),
             Timer::Reservation(id) => {
                 let over = self.holds.room(id);
                 if over.is_some_and(|room| room.until() <= self.world.now()) {

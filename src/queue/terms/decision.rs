@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::base::{ObjectName, Time};
 use crate::preempt::{Move, Victim};
+use crate::queue::terms::booking::BookingChange;
 use crate::queue::terms::ids::Ticket;
 use crate::state::Plan;
 
@@ -64,6 +65,26 @@ pub enum Decision {
         /// The time at which the gang fell below its minimum.
         since: Time,
     },
+    /// Evict the whole group: a time is over that it could use. Report each pod as
+    /// [`Gone::Deleted`](crate::queue::Gone::Deleted) or
+    /// [`Gone::Unbound`](crate::queue::Gone::Unbound).
+    EvictDue {
+        /// Full name of the root group.
+        group: ObjectName,
+        /// The pods that still run, or whose node was removed.
+        pods: Vec<BoundPod>,
+        /// The time at which that time was over.
+        since: Time,
+        /// The time that is over.
+        cause: EvictionCause,
+    },
+    /// A booking has changed; nothing is to be done. See [`Booking`](crate::queue::Booking).
+    Booking {
+        /// Name of the booking.
+        name: String,
+        /// The change.
+        change: BookingChange,
+    },
     /// Evict these victims, so that a group can start.
     ///
     /// Report each victim that has gone as [`Gone::Evicted`](crate::queue::Gone::Evicted), or pod by
@@ -110,6 +131,23 @@ pub enum Decision {
         ticket: Ticket,
         /// The units to leave in place, those that were to move among them.
         victims: Vec<Victim>,
+    },
+}
+
+/// Why a time is over that a group could use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub enum EvictionCause {
+    /// It has run for as long as it may
+    /// ([`PodGroup::max_run_time`](crate::PodGroup::max_run_time)). It is paused;
+    /// [`Scheduler::handle_resume`](crate::Scheduler::handle_resume) gives it its time anew.
+    RunTime,
+    /// The window of a booking has begun, whose room it was lent. It waits for another place.
+    Booking {
+        /// Name of the booking.
+        name: String,
     },
 }
 

@@ -70,6 +70,15 @@ pub enum QueueError {
     /// Two parts of the scheduler's state disagree; see [`Scheduler::check`](crate::Scheduler::check).
     #[error("the state contradicts itself: {}", clip(.0))]
     Inconsistent(String),
+    /// A booking that makes no sense: it ends before it begins, has no pods, or its name is another's;
+    /// or one that is not known.
+    #[error("booking {}: {reason}", clip(.name))]
+    Booking {
+        /// Its name.
+        name: String,
+        /// The fault, for people.
+        reason: &'static str,
+    },
     /// No permit holds a plan of the group.
     #[error("group {}: is not held", clip(.0))]
     NotHeld(ObjectName),

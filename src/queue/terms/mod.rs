@@ -1,5 +1,6 @@
 //! Terms: identifiers, decisions, events, errors and states that the owners share.
 
+pub(in crate::queue) mod booking;
 pub(crate) mod decision;
 pub(crate) mod error;
 pub(in crate::queue) mod gone;

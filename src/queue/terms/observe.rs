@@ -118,6 +118,12 @@ pub enum GroupChange {
         /// Number of pods to evict.
         pods: usize,
     },
+    /// A time is over that the group could use ([`EvictionCause`](crate::queue::EvictionCause)); it is
+    /// to be evicted.
+    Overdue {
+        /// Number of pods to evict.
+        pods: usize,
+    },
     /// Victims or moves were found; the room is held for the group until they have gone.
     Preempting {
         /// Number of units to evict.
@@ -268,6 +274,9 @@ pub struct Metrics {
     pub holds_expired: u64,
     /// Gangs reported for eviction.
     pub evictions: u64,
+    /// Groups evicted because a time was over that they could use.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub overdue: u64,
     /// Reservations begun.
     pub reservations: u64,
     /// Reservations that reached their timeout.

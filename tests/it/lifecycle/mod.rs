@@ -1,5 +1,6 @@
 //! The queue: pods and groups from arrival to the end, by rules and by random events.
 
+mod bookings;
 mod defects_backfill;
 mod defects_claims;
 mod defects_growth;
@@ -19,6 +20,7 @@ mod preemption;
 mod reservations;
 mod results;
 mod rules;
+mod run_times;
 mod sharing;
 mod starvation;
 mod steps;

@@ -27,6 +27,10 @@ pub fn order(store: &Store, decision: Decision) -> Option<Order> {
             let reason = "its gang is below its minimum".to_owned();
             Order::Evict { pods: placements(store, &pods), reason }
         }
+        Decision::EvictDue { pods, .. } => {
+            let reason = "its time is over".to_owned();
+            Order::Evict { pods: placements(store, &pods), reason }
+        }
         Decision::Evict { ticket, victims, plan } => {
             let pods = victims.iter().flat_map(|victim| &victim.pods);
             let pods = pods.map(|pod| Placement::of_victim(ticket, pod)).collect();

@@ -16,6 +16,7 @@ use crate::model::{Pod, PodGroup};
 use crate::queue::groups::counts::{MemberCounts, deficit, part_of_inner};
 use crate::queue::groups::members::{MemberState, Members};
 use crate::queue::groups::phase::{Health, HealthChange, Phase, Vitals, add_wait};
+use crate::queue::groups::run_time::RunTime;
 use crate::queue::groups::tree::{build, minima, tree_names};
 use crate::queue::settings::{Backoff, Waiting};
 use crate::queue::terms::ids::{GroupId, QueueKey, Ticket};
@@ -38,6 +39,7 @@ pub(in crate::queue) struct QueuedGroup {
     /// Whether the embedder has paused it.
     paused: bool,
     health: Health,
+    run_time: RunTime,
     /// Time at which the group was first ready to be tried since it last ran.
     ready_since: Option<Time>,
     /// Sort key in its queue, while the group waits.
@@ -76,6 +78,7 @@ impl QueuedGroup {
             waits: Waits::default(),
             paused: false,
             health: Health::default(),
+            run_time: RunTime::default(),
             ready_since: None,
             key: None,
             since: now,
@@ -143,6 +146,21 @@ impl QueuedGroup {
     /// Since when it is below its minimum.
     pub(in crate::queue) fn below_since(&self) -> Option<Time> {
         self.health.below_since()
+    }
+
+    /// The time at which its run time is over; `None` if it does not run, or has no bound.
+    pub(in crate::queue) fn run_limit(&self) -> Option<Time> {
+        self.run_time.limit(self.root.max_run_time?)
+    }
+
+    /// The first pod of the present run began at this time, if that is known.
+    pub(in crate::queue) fn began_at(&mut self, start: Option<Time>) {
+        self.run_time.began_at(start);
+    }
+
+    /// The time that the present run, or else the next one, may take; `None`: no bound.
+    pub(in crate::queue) fn run_time_left(&self) -> Option<core::time::Duration> {
+        Some(self.run_time.left(self.root.max_run_time?))
     }
 
     pub(in crate::queue) fn ready_since(&self) -> Option<Time> {
@@ -335,7 +353,13 @@ impl QueuedGroup {
             is_busy: self.phase.busy(),
             watches_half_bound,
         };
+        let before = self.health;
         let change = self.health.update(now, vitals);
+        if change.started {
+            self.run_time.begin(now);
+        } else if before.started() && !self.health.started() {
+            self.run_time.end(now, before.is_overdue());
+        }
         let waited = self.ready_since.map(|since| now.since(since)).unwrap_or_default();
         if change.started {
             self.ready_since = None;

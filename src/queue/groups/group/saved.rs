@@ -10,6 +10,7 @@ use super::QueuedGroup;
 use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
+use crate::queue::groups::run_time::RunTime;
 use crate::queue::groups::{Health, MemberState, Members, Phase};
 use crate::queue::terms::ids::{QueueKey, Ticket};
 use crate::queue::terms::observe::Waits;
@@ -32,6 +33,8 @@ pub(in crate::queue) struct SavedGroup {
     paused: bool,
     #[serde(default)]
     health: Health,
+    #[serde(default)]
+    run_time: RunTime,
     #[serde(default)]
     ready_since: Option<Time>,
     pub(in crate::queue) key: Option<QueueKey>,
@@ -78,6 +81,7 @@ impl QueuedGroup {
             waits: self.waits,
             paused: self.paused,
             health: self.health,
+            run_time: self.run_time,
             ready_since: self.ready_since,
             key: self.key.clone(),
             since: self.since,
@@ -115,6 +119,7 @@ impl QueuedGroup {
             waits: saved.waits,
             paused: saved.paused,
             health: saved.health,
+            run_time: saved.run_time,
             ready_since: saved.ready_since,
             key: saved.key,
             since: saved.since,

@@ -1,0 +1,52 @@
+//! Booked room during an attempt: taken out for a group that may use it, and put back.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::mem;
+
+use super::Holds;
+use super::booking::Borrower;
+use super::hold::{Cause, HoldId};
+use crate::queue::world::World;
+use crate::state::Plan;
+
+/// Takes the placeholders out of the cluster of which a group may use the room. Returns the numbers
+/// of their bookings, for [`close_bookings`].
+pub(in crate::queue) fn open_bookings(
+    holds: &Holds,
+    world: &mut World,
+    who: &Borrower<'_>,
+) -> Vec<u64> {
+    let all =
+        holds.booked().filter(|(_, own, booked)| !own.placeholders.is_empty() && booked.lets(who));
+    let mut open = Vec::new();
+    for (number, own, _) in all {
+        let _ = Holds::take_out(world, &own.placeholders);
+        open.push(number);
+    }
+    open
+}
+
+/// Puts placeholders back, but for the room that a plan uses, if there is one.
+pub(in crate::queue) fn close_bookings(
+    holds: &mut Holds,
+    world: &mut World,
+    open: &[u64],
+    (who, plan): (&Borrower<'_>, Option<&Plan>),
+) {
+    let mut counted = BTreeSet::new();
+    for number in open {
+        let Some(own) = holds.entries.get_mut(&HoldId::Booking(*number)) else { continue };
+        let Cause::Booking(booked) = &mut own.cause else { continue };
+        let standing = mem::take(&mut own.placeholders);
+        let Some(plan) = plan else {
+            for (pod, _) in &standing {
+                let _ = world.add_pod(pod.clone());
+            }
+            own.placeholders = standing;
+            continue;
+        };
+        own.placeholders = booked.close(world, standing, (who, plan), &mut counted);
+        holds.due = true;
+    }
+}
