@@ -58,8 +58,8 @@ const LEAST: f64 = 1.0;
 /// the idle devices with as much of the workload as they take.
 ///
 /// A pod is worth the devices that it takes, in thousandths of a device. Its price is the part of
-/// its worth that one more such pod would add: high for a sort that seldom comes, low for one that
-/// comes more often than there is room. A fill counts pods by worth less price, so that it does not
+/// its worth that one more such pod would add. It is high for a sort that seldom comes, and low for
+/// one that comes more often than there is room. A fill counts pods by worth less price, so that it does not
 /// rely on pods that hardly come. CPU and memory have prices too, by the node.
 ///
 /// It keeps the history of arrivals, as [`TypicalPods`] does, with the mean memory of a sort. Prices
@@ -141,7 +141,7 @@ struct Fill {
     memory: f64,
     device: Vec<Curve>,
     idle: Vec<Curve>,
-    /// What fills best, by the same places: a sort, or [`SMALLER`] for that of one step or device
+    /// The best filling, by the same places: a sort, or [`SMALLER`] for that of one step or device
     /// less, or [`NOTHING`].
     device_by: Vec<[u16; POINTS]>,
     idle_by: Vec<[u16; POINTS]>,
