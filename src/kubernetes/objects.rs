@@ -196,7 +196,6 @@ impl Objects {
             Sort::Pod => self.pod(&root),
             Sort::Namespace => self.namespace(&root),
             Sort::Service => self.owners.service(&root),
-            Sort::Controller => self.owners.controller(kind, &root),
             Sort::PriorityClass => self.classes.add(&root),
             Sort::WorkloadPriorityClass => self.workload_classes.add(&root),
             Sort::Workload => {
@@ -246,7 +245,9 @@ impl Objects {
                 Ok(())
             }
             Sort::Submitted(of) => {
-                if of == WorkloadKind::StatefulSet {
+                if matches!(of, WorkloadKind::StatefulSet | WorkloadKind::Deployment)
+                    || of.is_of_single_pods() && of != WorkloadKind::DaemonSet
+                {
                     self.owners.controller(kind, &root)?;
                 }
                 self.submit(of, &root)
@@ -378,6 +379,13 @@ impl Objects {
             let identity = (made.kind, namespace.clone(), made.name.clone());
             *self.made.entry(identity).or_default() += 1;
         }
+        if let Fate::Kept(record) = &fate
+            && let Some((kind, name)) = record.controller.as_deref()
+            && let Some(kind) = WorkloadKind::of_controller(kind)
+            && kind.is_of_single_pods()
+        {
+            *self.made.entry((kind, namespace.clone(), name.clone())).or_default() += 1;
+        }
         let mut record = match fate {
             Fate::Kept(record) => *record,
             Fate::Finished => return Ok(()),
@@ -439,7 +447,6 @@ enum Sort {
     Pod,
     Namespace,
     Service,
-    Controller,
     PriorityClass,
     Workload,
     PodGroup,
@@ -461,7 +468,6 @@ impl Sort {
             ("", "Pod") => Sort::Pod,
             ("", "Namespace") => Sort::Namespace,
             ("", "Service") => Sort::Service,
-            ("", "ReplicationController") | ("apps", "ReplicaSet") => Sort::Controller,
             ("scheduling.k8s.io", "PriorityClass") => Sort::PriorityClass,
             ("scheduling.k8s.io", "Workload") => Sort::Workload,
             ("scheduling.k8s.io", "PodGroup") => Sort::PodGroup,

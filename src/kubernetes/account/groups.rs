@@ -19,10 +19,10 @@ pub(super) const CONSTRAINTS: Rule =
     Fields(&[("topology", Fields(&[("key", Honoured), ("level", Refused(LEVEL))]))]);
 
 pub(super) const POLICY: Rule =
-    Fields(&[("basic", Honoured), ("gang", Fields(&[("minCount", Honoured)]))]);
+    Fields(&[("basic", Honoured), ("gang", Whole(&[("minCount", Honoured)]))]);
 
 const COMPOSITE_POLICY: Rule =
-    Fields(&[("basic", Honoured), ("gang", Fields(&[("minGroupCount", Honoured)]))]);
+    Fields(&[("basic", Honoured), ("gang", Whole(&[("minGroupCount", Honoured)]))]);
 
 /// A template of groups: a controller takes its policy.
 const GROUP_TEMPLATE: Rule = Fields(&[

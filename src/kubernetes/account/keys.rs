@@ -315,7 +315,7 @@ const WORKLOAD_ANNOTATIONS: &[Entry] = &[
     ("volcano.sh/cooldown-time", Ignored(PRIORITY)),
     ("yunikorn.apache.org/queue", Ignored(QUEUE)),
     ("yunikorn.apache.org/user.info", Ignored(QUEUE)),
-    ("leaderworkerset.sigs.k8s.io/exclusive-topology", Refused(EXCLUSIVE)),
+    ("leaderworkerset.sigs.k8s.io/exclusive-topology", Rule::Choice(&OWN_DOMAIN)),
     ("leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology", Refused(EXCLUSIVE)),
     ("alpha.jobset.sigs.k8s.io/exclusive-topology", Refused(EXCLUSIVE)),
     ("alpha.jobset.sigs.k8s.io/node-selector", Refused(EXCLUSIVE)),
@@ -323,6 +323,18 @@ const WORKLOAD_ANNOTATIONS: &[Entry] = &[
     ("scheduling.k8s.io/parent-composite-podgroup", Refused(GANG)),
     ("scheduling.k8s.io/parent-compositepodgroup", Refused(GANG)),
 ];
+
+/// A domain for each replica of a set alone.
+static OWN_DOMAIN: Choice = Choice {
+    options: &[("of a LeaderWorkerSet without scheduling", Honoured), ("else", Refused(EXCLUSIVE))],
+    pick: |spot, _| {
+        // Above an annotation are the annotations, the metadata and the object.
+        let Some(root) = spot.above(3) else { return 1 };
+        let is_set = root.entry("kind").and_then(Value::text) == Some("LeaderWorkerSet");
+        let own = root.entry("spec").and_then(|spec| spec.entry("scheduling"));
+        usize::from(!is_set || own.is_some_and(|own| *own != Value::Null))
+    },
+};
 
 /// The annotations that some workloads are read by, and others are not.
 const MINIMA: &[Entry] = &[

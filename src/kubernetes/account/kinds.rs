@@ -3,7 +3,9 @@
 use super::rule::{Kind, Spot, Step};
 use super::verdict::FieldVerdict;
 use super::walk::Walk;
-use super::{cards, devices, groups, pods, queues, ray, storage, unread, workloads};
+use super::{
+    cards, controllers, devices, groups, pods, queues, ray, spark, storage, unread, workloads,
+};
 use crate::kubernetes::value::Value;
 
 /// All kinds that are known by their fields.
@@ -14,7 +16,9 @@ pub(super) const KINDS: &[&[Kind]] = &[
     devices::KINDS,
     groups::KINDS,
     workloads::KINDS,
+    controllers::KINDS,
     ray::KINDS,
+    spark::KINDS,
     queues::KINDS,
 ];
 

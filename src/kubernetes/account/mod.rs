@@ -5,23 +5,27 @@
 //! `docs/kubernetes.md` is made from the same table.
 
 mod cards;
+mod controllers;
 mod devices;
 mod dialects;
 mod groups;
 mod keys;
 mod kinds;
+mod levels;
 mod parts;
 mod pods;
 mod queues;
 mod ray;
 mod rows;
 mod rule;
+mod spark;
 mod storage;
 mod unread;
 mod verdict;
 mod walk;
 mod workloads;
 
+pub(super) use levels::{Level, level};
 pub use rows::field_table;
 pub use verdict::{FieldRemark, FieldRow, FieldVerdict, Reading};
 

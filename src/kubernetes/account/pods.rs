@@ -3,7 +3,6 @@
 use super::dialects::PLAIN;
 use super::keys::{
     NAMESPACE_ANNOTATION_KEYS, NODE_ANNOTATION_KEYS, POD_ANNOTATION_KEYS, POD_LABEL_KEYS,
-    WORKLOAD_ANNOTATION_KEYS, WORKLOAD_LABEL_KEYS,
 };
 use super::parts::{ANY_LABEL, CLAIMS, FEATURES, NODE_TERM, SELECTOR};
 use super::rule::Rule::{
@@ -19,7 +18,6 @@ use crate::kubernetes::value::Value;
 const OF_POD: &str = "it is among the claims of the pod";
 const SHARE: &str = "shares of devices are not read in this dialect";
 const COUNTED: &str = "no resource that is counted";
-const TEMPLATE: &str = "no pods are made of this kind: its pods are placed where they exist";
 
 const POD_TERM: &[Entry] = &[
     ("labelSelector", SELECTOR),
@@ -38,7 +36,7 @@ const POD_TERMS: Rule = Fields(&[
     ),
 ]);
 
-const AFFINITY: Rule = Fields(&[
+pub(super) const AFFINITY: Rule = Fields(&[
     (
         "nodeAffinity",
         Fields(&[
@@ -56,7 +54,7 @@ const AFFINITY: Rule = Fields(&[
     ("podAntiAffinity", POD_TERMS),
 ]);
 
-const TOLERATIONS: Rule = Whole(&[
+pub(super) const TOLERATIONS: Rule = Whole(&[
     ("key", Part),
     ("operator", Part),
     ("value", Part),
@@ -169,6 +167,9 @@ macro_rules! container {
     };
 }
 
+pub(super) const CONTAINERS: Rule = container!(("restartPolicy", Silent));
+pub(super) const INIT_CONTAINERS: Rule = container!(("restartPolicy", ByChoice(&SIDECAR)));
+
 /// A runtime class whose overhead and nodes are not filled in.
 static RUNTIME_CLASS: Choice = Choice {
     options: &[
@@ -213,8 +214,8 @@ const SCHEDULER: &str = "the embedder says whose pods it places";
 
 /// The specification of pods.
 const POD_SPEC: Rule = Fields(&[
-    ("containers", container!(("restartPolicy", Silent))),
-    ("initContainers", container!(("restartPolicy", ByChoice(&SIDECAR)))),
+    ("containers", CONTAINERS),
+    ("initContainers", INIT_CONTAINERS),
     ("nodeName", Honoured),
     ("nodeSelector", Each(&Honoured)),
     ("affinity", AFFINITY),
@@ -263,7 +264,7 @@ static ON_HOST: Choice = Choice {
     options: &[("true", Honoured), ("false", Silent)],
     pick: |spot, _| usize::from(*spot.value != Value::Bool(true)),
 };
-const HOST_NETWORK: Rule = ByChoice(&ON_HOST);
+pub(super) const HOST_NETWORK: Rule = ByChoice(&ON_HOST);
 
 /// A template of pods.
 pub(super) static POD_TEMPLATE: Table = Table {
@@ -351,18 +352,6 @@ pub(super) const KINDS: &[Kind] = &[
     },
     Kind {
         dialect: "Kubernetes",
-        groups: &[""],
-        kind: "ReplicationController",
-        fields: &[("metadata", CONTROLLER_METADATA), ("spec", Fields(CONTROLLER))],
-    },
-    Kind {
-        dialect: "Kubernetes",
-        groups: &["apps"],
-        kind: "ReplicaSet",
-        fields: &[("metadata", CONTROLLER_METADATA), ("spec", Fields(CONTROLLER))],
-    },
-    Kind {
-        dialect: "Kubernetes",
         groups: &["scheduling.k8s.io"],
         kind: "PriorityClass",
         fields: CLASS,
@@ -406,14 +395,6 @@ static LIMIT_RANGE: Choice = Choice {
     ],
     pick: |_, mode| usize::from(mode == Mode::AsWritten),
 };
-
-const CONTROLLER_METADATA: Rule = Metadata(&WORKLOAD_LABEL_KEYS, &WORKLOAD_ANNOTATION_KEYS);
-const CONTROLLER: &[Entry] = &[
-    ("selector", Honoured),
-    ("template", Refused(TEMPLATE)),
-    ("replicas", Refused(TEMPLATE)),
-    ("minReadySeconds", Silent),
-];
 
 const CLASS: &[Entry] = &[
     ("metadata", Metadata(&PLAIN, &CLASS_ANNOTATIONS)),

@@ -1,4 +1,4 @@
-//! Clusters and jobs of Ray's operator.
+//! Clusters, jobs and services of Ray's operator.
 
 use super::rule::Rule::{
     Choice as ByChoice, Fields, Holds, Honoured, Refused, Silent, Table as ByTable,
@@ -59,7 +59,7 @@ const RAY_CLUSTER_FIELDS: &[Entry] = &[
     ("upgradeStrategy", Silent),
 ];
 
-/// The cluster that a Ray job makes.
+/// The cluster that a Ray job or service makes.
 static RAY_CLUSTER: Table = Table { name: "Ray cluster", rule: Fields(RAY_CLUSTER_FIELDS) };
 
 pub(super) const KINDS: &[Kind] = &[
@@ -68,6 +68,29 @@ pub(super) const KINDS: &[Kind] = &[
         groups: &["ray.io"],
         kind: "RayCluster",
         fields: &[("metadata", METADATA), ("spec", ByTable(&RAY_CLUSTER))],
+    },
+    Kind {
+        dialect: "Ray",
+        groups: &["ray.io"],
+        kind: "RayService",
+        fields: &[
+            ("metadata", METADATA),
+            (
+                "spec",
+                Fields(&[
+                    ("rayClusterConfig", ByTable(&RAY_CLUSTER)),
+                    ("suspend", Honoured),
+                    ("upgradeStrategy", Holds("a second cluster is an object of its own")),
+                    ("deploymentUnhealthySecondThreshold", Silent),
+                    ("excludeHeadPodFromServeSvc", Silent),
+                    ("managedBy", Silent),
+                    ("rayClusterDeletionDelaySeconds", Silent),
+                    ("serveConfigV2", Silent),
+                    ("serveService", Silent),
+                    ("serviceUnhealthySecondThreshold", Silent),
+                ]),
+            ),
+        ],
     },
     Kind {
         dialect: "Ray",

@@ -5,7 +5,8 @@ use super::keys::{MINIMUM_ANNOTATION_KEYS, WORKLOAD_ANNOTATION_KEYS, WORKLOAD_LA
 use super::parts::CLAIMS;
 use super::pods::{POD_TEMPLATE, RESOURCES};
 use super::rule::Rule::{
-    Each, Fields, Holds, Honoured, Ignored, Metadata, Refused, Silent, Table as ByTable, Whole,
+    Choice as ByChoice, Each, Fields, Holds, Honoured, Ignored, Metadata, Refused, Silent,
+    Table as ByTable, Whole,
 };
 use super::rule::{Entry, Kind, Rule};
 use super::storage::VOLUME_CLAIM;
@@ -17,7 +18,7 @@ const SUBGROUPS: &str = "subgroups ask for nothing by themselves";
 const OVERRIDES: &str = "overrides of pod templates are not applied";
 const PATCHES: &str = "patches of the runtime are not applied";
 const SCHEDULER: &str = "the embedder says whose pods it places";
-const ONCE: &str = "it says when pods are replaced or done, not where they are";
+pub(super) const ONCE: &str = "it says when pods are replaced or done, not where they are";
 const PROCESSES: &str = "it counts processes within a pod";
 const RUNTIME_SUSPENDED: &str = "the job that names the runtime says whether it is suspended";
 const MOST: &str = "no more pods are made than the replicas";
@@ -68,6 +69,13 @@ macro_rules! job_spec {
         ])
     };
 }
+
+/// A job that is made when it is time.
+pub(super) const CRON_JOB_SPEC: Rule = job_spec!(
+    ("scheduling", CONTROLLED),
+    ("completionMode", Holds("no gang is inferred: its scheduling says whether it is one")),
+    ("suspend", Holds("its pods wait for their time anyway"))
+);
 
 /// A job of a set.
 const JOB_TEMPLATE: Rule = Fields(&[
@@ -130,6 +138,21 @@ const RUN_POLICY: Rule = Fields(&[
     ("activeDeadlineSeconds", Silent),
     ("backoffLimit", Silent),
     ("managedBy", Silent),
+]);
+
+/// Bounds of an elastic job.
+const ELASTIC_POLICY: Rule = Fields(&[
+    ("minReplicas", Honoured),
+    ("maxReplicas", Holds(MOST)),
+    ("maxRestarts", Silent),
+    ("metrics", Silent),
+    ("nProcPerNode", Holds(PROCESSES)),
+    ("rdzvBackend", Silent),
+    ("rdzvConf", Silent),
+    ("rdzvHost", Silent),
+    ("rdzvId", Silent),
+    ("rdzvPort", Silent),
+    ("standalone", Silent),
 ]);
 
 /// Fields of a Kubeflow training job beside its replicas.
@@ -291,7 +314,7 @@ pub(super) const KINDS: &[Kind] = &[
                             ("resizePolicy", Silent),
                         ]),
                     ),
-                    ("scheduling", Whole(&[])),
+                    ("scheduling", ByChoice(&super::levels::SET)),
                     ("rolloutStrategy", Holds(ONCE)),
                     ("networkConfig", Silent),
                 ]),
@@ -307,25 +330,16 @@ pub(super) const KINDS: &[Kind] = &[
     kubeflow!(
         "PyTorchJob",
         ("pytorchReplicaSpecs", REPLICA_SPECS),
-        (
-            "elasticPolicy",
-            Fields(&[
-                ("minReplicas", Honoured),
-                ("maxReplicas", Holds(MOST)),
-                ("maxRestarts", Silent),
-                ("metrics", Silent),
-                ("nProcPerNode", Holds(PROCESSES)),
-                ("rdzvBackend", Silent),
-                ("rdzvConf", Silent),
-                ("rdzvHost", Silent),
-                ("rdzvId", Silent),
-                ("rdzvPort", Silent),
-                ("standalone", Silent),
-            ])
-        ),
+        ("elasticPolicy", ELASTIC_POLICY),
         ("nprocPerNode", Holds(PROCESSES)),
     ),
     kubeflow!("XGBoostJob", ("xgbReplicaSpecs", REPLICA_SPECS)),
+    kubeflow!(
+        "PaddleJob",
+        ("paddleReplicaSpecs", REPLICA_SPECS),
+        ("elasticPolicy", ELASTIC_POLICY),
+    ),
+    kubeflow!("JAXJob", ("jaxReplicaSpecs", REPLICA_SPECS)),
     kubeflow!(
         "MPIJob",
         ("mpiReplicaSpecs", REPLICA_SPECS),

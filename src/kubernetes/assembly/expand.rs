@@ -37,6 +37,11 @@ pub(in crate::kubernetes) fn expand(objects: &mut Objects) -> Located<Vec<Submit
     }
     without_parts(objects, &mut submitted);
     take_others(objects, &mut submitted)?;
+    for job in &mut submitted {
+        if job.workload.kind == WorkloadKind::DaemonSet {
+            kinds::on_nodes(job, &objects.nodes).map_err(|error| (job.source, error))?;
+        }
+    }
     tell_apart(objects, &mut submitted);
     claim_pods(objects, &submitted);
     let mut room = MAX_PODS_IN_ALL;
@@ -78,10 +83,11 @@ fn without_parts(objects: &mut Objects, submitted: &mut Vec<Submitted>) {
     for job in submitted.iter() {
         let mut part = None;
         if let Some((word, name)) = &job.controller {
-            let owner = WorkloadKind::of_controller(word)
-                .and_then(|kind| index.get(&(kind, &*job.workload.namespace, &**name)));
+            let kind = WorkloadKind::of_controller(word);
+            let owner = kind.and_then(|kind| index.get(&(kind, &*job.workload.namespace, &**name)));
             let is_inner =
-                matches!(job.workload.kind, WorkloadKind::Job | WorkloadKind::StatefulSet);
+                matches!(job.workload.kind, WorkloadKind::Job | WorkloadKind::StatefulSet)
+                    && kind != Some(WorkloadKind::CronJob);
             match owner {
                 Some(at) if is_inner => part = submitted.get(*at).map(|owner| owner.label.clone()),
                 Some(at) => made_others.push(*at),

@@ -3,10 +3,18 @@
 use alloc::string::String;
 
 use crate::kubernetes::field::{Fault, Field};
+use crate::kubernetes::value::Value;
 
 /// Counters of pods that exist or did, in any of the kinds.
-const COUNTERS: [&str; 6] =
-    ["active", "ready", "succeeded", "failed", "replicas", "availableWorkerReplicas"];
+const COUNTERS: [&str; 7] = [
+    "active",
+    "ready",
+    "succeeded",
+    "failed",
+    "replicas",
+    "availableWorkerReplicas",
+    "currentNumberScheduled",
+];
 /// Conditions of workloads that run or have run.
 const CONDITIONS: [&str; 7] = [
     "Running",
@@ -26,7 +34,7 @@ pub(super) fn begun(root: &Field<'_>) -> Fault<bool> {
         return Ok(true);
     }
     for name in COUNTERS {
-        if status.get(name)?.map_or(Ok(0), |count| count.integer())? > 0 {
+        if status.get(name)?.map_or(Ok(0), |count| counted(&count))? > 0 {
             return Ok(true);
         }
     }
@@ -46,6 +54,15 @@ pub(super) fn begun(root: &Field<'_>) -> Fault<bool> {
     })?;
     let job = status.text_of("jobDeploymentStatus")?;
     begun |= !matches!(job.as_str(), "" | "Suspended" | "Suspending");
+    for name in ["activeServiceStatus", "pendingServiceStatus"] {
+        if let Some(service) = status.get(name)? {
+            begun |= service.name_of("rayClusterName")?.is_some();
+        }
+    }
+    begun |= !matches!(
+        application(&status)?.as_str(),
+        "" | "NEW" | "PENDING_RERUN" | "SUBMISSION_FAILED" | "SUSPENDED" | "RESUMING"
+    );
     let phase = phase(&status)?;
     Ok(begun || !matches!(phase.as_str(), "" | "Pending" | "suspended" | "suspending"))
 }
@@ -63,8 +80,22 @@ pub(super) fn ended(root: &Field<'_>) -> Fault<bool> {
     })?;
     let job = status.text_of("jobDeploymentStatus")?;
     ended |= matches!(job.as_str(), "Complete" | "Failed");
+    ended |= matches!(application(&status)?.as_str(), "COMPLETED" | "FAILED");
     let phase = phase(&status)?;
     Ok(ended || matches!(phase.as_str(), "Completed" | "Failed" | "Terminated" | "Aborted"))
+}
+
+/// Number of pods, or of objects in a list: a `CronJob` names its jobs.
+fn counted(field: &Field<'_>) -> Fault<i64> {
+    match field.value {
+        Value::List(values) => Ok(i64::from(!values.is_empty())),
+        _ => field.integer(),
+    }
+}
+
+/// The state of a Spark application; empty of other kinds.
+pub(super) fn application(status: &Field<'_>) -> Fault<String> {
+    status.get("applicationState")?.map_or(Ok(String::new()), |state| state.text_of("state"))
 }
 
 /// The phase that Volcano and Ray state.

@@ -21,6 +21,21 @@ pub(super) fn pods_at_once(spec: &Field<'_>) -> Fault<i64> {
     Ok(parallelism.min(count(spec, "completions", parallelism)?))
 }
 
+/// The minimum that a job states: by Kueue's annotation, or by the scheduling of 1.37, since when
+/// nothing is inferred.
+pub(super) fn minimum_of(
+    job: &mut Submitted,
+    root: &Field<'_>,
+    spec: &Field<'_>,
+    pods: i64,
+) -> Fault<Option<Minimum>> {
+    let all = format_args!("the {pods} pods of the job");
+    let stated = annotated_minimum(root, MIN_PARALLELISM, pods, all)?;
+    let Some(own) = spec.get("scheduling")? else { return Ok(stated.map(Minimum::Whole)) };
+    let by_own = groups::controlled(&own, pods, &mut job.frame)?;
+    Ok(Some(stated.or(by_own).map_or(Minimum::Any, Minimum::Whole)))
+}
+
 /// A job: one role.
 pub(super) fn job(root: &Field<'_>) -> Fault<Submitted> {
     let mut job = Submitted::new(WorkloadKind::Job, root)?;
@@ -38,23 +53,15 @@ pub(super) fn job(root: &Field<'_>) -> Fault<Submitted> {
     job.count_pods(pods, &spec, "parallelism")?;
     let template = job.template(&spec.need("template")?)?;
     let scheduling = JobScheduling::read(root)?;
-    let all = format_args!("the {pods} pods of the job");
-    let stated = annotated_minimum(root, MIN_PARALLELISM, pods, all)?;
-    // Since 1.37 the job says so itself, and nothing is inferred.
-    let own = spec.get("scheduling")?;
-    let by_own = match &own {
-        Some(own) => groups::controlled(own, pods, &mut job.frame)?,
-        None => None,
-    };
-    let minimum = match stated.or(by_own) {
-        Some(min) => Minimum::Whole(min),
-        None if own.is_some() => Minimum::Any,
+    let stated = minimum_of(&mut job, root, &spec, pods)?;
+    let minimum = match stated {
+        Some(minimum) => minimum,
         None if scheduling.is_candidate() => Minimum::Whole(pods),
         // Of Kueue's jobs all pods are admitted together.
         None if job.frame.local_queue.is_some() => Minimum::Whole(pods),
         None => Minimum::Any,
     };
-    if scheduling.is_candidate() && stated.is_none() && own.is_none() {
+    if scheduling.is_candidate() && stated.is_none() {
         job.scheduling = Some(Box::new(scheduling));
     }
     let name = job.workload.name.clone();

@@ -1,4 +1,5 @@
-//! Kubeflow's jobs by framework: `TFJob`, `PyTorchJob`, `XGBoostJob` and `MPIJob`.
+//! Kubeflow's jobs by framework: `TFJob`, `PyTorchJob`, `XGBoostJob`, `MPIJob`, `PaddleJob` and
+//! `JAXJob`.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -50,12 +51,27 @@ const MPI: Framework = Framework {
     leaders: &["Launcher"],
 };
 
+const PADDLE: Framework = Framework {
+    replicas: "paddleReplicaSpecs",
+    roles: &[("Master", 1), ("Worker", 1)],
+    required: None,
+    leaders: &["Master"],
+};
+const JAX: Framework = Framework {
+    replicas: "jaxReplicaSpecs",
+    roles: &[("Worker", 1)],
+    required: Some("Worker"),
+    leaders: &[],
+};
+
 /// A job of one framework: one group.
 pub(super) fn kubeflow(kind: WorkloadKind, root: &Field<'_>) -> Fault<Submitted> {
     let framework = match kind {
         WorkloadKind::TFJob => &TENSORFLOW,
         WorkloadKind::PyTorchJob => &PYTORCH,
         WorkloadKind::XGBoostJob => &XGBOOST,
+        WorkloadKind::PaddleJob => &PADDLE,
+        WorkloadKind::JAXJob => &JAX,
         _ => &MPI,
     };
     let mut job = Submitted::new(kind, root)?;
@@ -76,7 +92,7 @@ pub(super) fn kubeflow(kind: WorkloadKind, root: &Field<'_>) -> Fault<Submitted>
     }
     let total: i64 = roles.iter().map(|role| role.count).sum();
     let mut min = None;
-    if kind == WorkloadKind::PyTorchJob
+    if matches!(kind, WorkloadKind::PyTorchJob | WorkloadKind::PaddleJob)
         && let Some(policy) = spec.get("elasticPolicy")?
     {
         min = elastic(&policy, total)?;

@@ -4,12 +4,16 @@
 //! pods in them.
 
 mod begun;
+mod cron_job;
+mod daemon_set;
 mod job;
 mod job_set;
 mod kubeflow;
 mod leader_worker_set;
 mod ray;
 mod read;
+mod replicated;
+mod spark;
 mod stateful_set;
 mod submitted;
 mod train_job;
@@ -18,6 +22,7 @@ mod volcano_job;
 mod workload;
 mod workload_with_job;
 
+pub(super) use daemon_set::on_nodes;
 pub(super) use read::read;
 pub(super) use submitted::Submitted;
 pub(super) use train_job::resolve;

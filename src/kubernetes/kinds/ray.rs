@@ -1,4 +1,4 @@
-//! `RayCluster` and `RayJob` of `ray.io`.
+//! `RayCluster`, `RayJob` and `RayService` of `ray.io`.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -18,7 +18,6 @@ use crate::model::Problem;
 pub(super) fn ray_cluster(root: &Field<'_>) -> Fault<Submitted> {
     let mut cluster = Submitted::new(WorkloadKind::RayCluster, root)?;
     let spec = root.need("spec")?;
-    cluster.workload.suspended = spec.flag("suspend")?;
     let roles = roles(&mut cluster, &spec)?;
     let name = cluster.workload.name.clone();
     cluster.add_group(name, roles, Minimum::Roles);
@@ -67,6 +66,18 @@ pub(super) fn ray_job(root: &Field<'_>) -> Fault<Submitted> {
     Ok(job.finish())
 }
 
+/// A service: the cluster that it makes first. During an upgrade it makes a second one, an object of
+/// its own.
+pub(super) fn ray_service(root: &Field<'_>) -> Fault<Submitted> {
+    let mut service = Submitted::new(WorkloadKind::RayService, root)?;
+    let spec = root.need("spec")?;
+    service.workload.suspended = spec.flag("suspend")?;
+    let roles = roles(&mut service, &spec.need("rayClusterConfig")?)?;
+    let name = service.workload.name.clone();
+    service.add_group(name, roles, Minimum::Roles);
+    Ok(service.finish())
+}
+
 /// The pod that submits a job whose object has no template for it: the head's image, half a CPU,
 /// 200 MiB.
 ///
@@ -87,8 +98,9 @@ fn submitter(root: &Field<'_>, head: &PodRecord, namespace: &str) -> Fault<PodRe
     Ok(record)
 }
 
-/// Head and worker groups as roles.
+/// Head and worker groups as roles. A cluster that is suspended suspends its workload.
 fn roles(cluster: &mut Submitted, spec: &Field<'_>) -> Fault<Vec<Role>> {
+    cluster.workload.suspended |= spec.flag("suspend")?;
     let head = spec.need("headGroupSpec")?;
     cluster.count_pods(1, &head, "replicas")?;
     let template = cluster.template(&head.need("template")?)?;

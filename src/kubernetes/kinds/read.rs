@@ -1,7 +1,10 @@
 //! One workload, of whichever kind.
 
 use super::submitted::Submitted;
-use super::{job, job_set, kubeflow, leader_worker_set, ray, stateful_set, train_job, volcano_job};
+use super::{
+    cron_job, daemon_set, job, job_set, kubeflow, leader_worker_set, ray, replicated, spark,
+    stateful_set, train_job, volcano_job,
+};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::membership::WorkloadKind;
 
@@ -15,10 +18,19 @@ pub(in crate::kubernetes) fn read(kind: WorkloadKind, root: &Field<'_>) -> Fault
         WorkloadKind::TFJob
         | WorkloadKind::PyTorchJob
         | WorkloadKind::XGBoostJob
+        | WorkloadKind::PaddleJob
+        | WorkloadKind::JAXJob
         | WorkloadKind::MPIJob => kubeflow::kubeflow(kind, root),
         WorkloadKind::TrainJob => train_job::train_job(root),
         WorkloadKind::RayCluster => ray::ray_cluster(root),
         WorkloadKind::RayJob => ray::ray_job(root),
+        WorkloadKind::RayService => ray::ray_service(root),
+        WorkloadKind::SparkApplication => spark::spark_application(root),
+        WorkloadKind::Deployment
+        | WorkloadKind::ReplicaSet
+        | WorkloadKind::ReplicationController => replicated::replicated(kind, root),
+        WorkloadKind::DaemonSet => daemon_set::daemon_set(root),
+        WorkloadKind::CronJob => cron_job::cron_job(root),
         WorkloadKind::VolcanoJob => volcano_job::volcano_job(root),
     }
 }

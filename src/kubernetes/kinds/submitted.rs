@@ -76,6 +76,13 @@ pub(super) enum Names {
     Pairs(String, u32),
 }
 
+impl PodSet {
+    /// Names the one pod of the set.
+    pub(super) fn name(&mut self, name: String) {
+        self.names = Names::One(name);
+    }
+}
+
 impl Names {
     fn name(&self, index: u32) -> String {
         match self {
@@ -198,6 +205,31 @@ impl Submitted {
             self.frame.queue = queue_of(&metadata)?;
         }
         Ok(template)
+    }
+
+    /// Takes the queue that metadata of its jobs names, if it has none itself.
+    pub(super) fn queue_in(&mut self, metadata: &Field<'_>) -> Fault<()> {
+        if self.frame.queue.is_empty() {
+            self.frame.queue = queue_of(metadata)?;
+        }
+        if let (None, Some(labels)) = (&self.frame.local_queue, metadata.get("labels")?) {
+            self.frame.local_queue = labels.name_of(QUEUE_NAME)?;
+        }
+        Ok(())
+    }
+
+    /// Holds back all pods made so far, for a reason.
+    pub(super) fn hold(&mut self, reason: &str) {
+        for set in &mut self.sets {
+            set.gate = Some(reason.to_string());
+        }
+        self.notes.push(reason.to_string());
+    }
+
+    /// Ends the reading of an object that has no pods, which is nothing to say.
+    pub(super) fn without_pods(mut self) -> Submitted {
+        self.begun = true;
+        self.finish()
     }
 
     /// Counts pods, and refuses more than are expanded.
@@ -331,11 +363,13 @@ impl Submitted {
         }
         // A suspended workload has no pods, whatever it had before.
         self.begun &= !self.workload.suspended;
+        let controller = (self.workload.kind.word().to_string(), self.workload.name.clone());
         for group in &mut self.groups {
             group.refused.extend(self.frame.refused.iter().cloned());
         }
         for set in &mut self.sets {
             set.template.refused.clone_from(&self.frame.refused);
+            set.template.controller = Some(Box::new(controller.clone()));
         }
         if self.workload.suspended {
             self.notes.push("is suspended".to_string());
@@ -354,6 +388,10 @@ impl Submitted {
     ) -> Option<(&GroupObject, Option<String>)> {
         let at = index.map_or(Some(0), |index| index.parse().ok());
         let group = self.groups.get::<usize>(at?)?;
+        // A set may have one group of all its replicas, or several of each.
+        if index.is_some_and(|index| !group.name.ends_with(&format!("-{index}"))) {
+            return None;
+        }
         let role = role.map(ToString::to_string);
         if group.has_roles() && !role.as_ref().is_some_and(|role| group.roles.contains_key(role)) {
             return None;
@@ -426,7 +464,8 @@ pub(super) fn sum_of_minima<'a>(roles: impl IntoIterator<Item = &'a Role>) -> i6
     roles.into_iter().fold(0, |sum, role| sum.saturating_add(role.min))
 }
 
-fn summary(role: &Role, min_count: u32) -> WorkloadRole {
+/// A role as a workload tells of it.
+pub(super) fn summary(role: &Role, min_count: u32) -> WorkloadRole {
     WorkloadRole {
         name: role.name.clone(),
         count: number(role.count),

@@ -36,6 +36,24 @@ pub enum WorkloadKind {
     RayJob,
     /// `Job` of `batch.volcano.sh`.
     VolcanoJob,
+    /// `PaddleJob` of `kubeflow.org`.
+    PaddleJob,
+    /// `JAXJob` of `kubeflow.org`.
+    JAXJob,
+    /// `RayService` of `ray.io`.
+    RayService,
+    /// `SparkApplication` of `sparkoperator.k8s.io`.
+    SparkApplication,
+    /// `Deployment` of `apps`.
+    Deployment,
+    /// `ReplicaSet` of `apps`.
+    ReplicaSet,
+    /// `ReplicationController` of the core group.
+    ReplicationController,
+    /// `DaemonSet` of `apps`.
+    DaemonSet,
+    /// `CronJob` of `batch`.
+    CronJob,
 }
 
 /// API group, kind, and the prefix of groups of the kind where names of several kinds meet.
@@ -57,11 +75,20 @@ const NAMES: [(WorkloadKind, &str, &str, &str); WorkloadKind::COUNT] = [
     (WorkloadKind::RayCluster, "ray.io", "RayCluster", "raycluster:"),
     (WorkloadKind::RayJob, "ray.io", "RayJob", "rayjob:"),
     (WorkloadKind::VolcanoJob, "batch.volcano.sh", "Job", "volcano:"),
+    (WorkloadKind::PaddleJob, "kubeflow.org", "PaddleJob", "paddlejob:"),
+    (WorkloadKind::JAXJob, "kubeflow.org", "JAXJob", "jaxjob:"),
+    (WorkloadKind::RayService, "ray.io", "RayService", "rayservice:"),
+    (WorkloadKind::SparkApplication, "sparkoperator.k8s.io", "SparkApplication", "spark:"),
+    (WorkloadKind::Deployment, "apps", "Deployment", "deployment:"),
+    (WorkloadKind::ReplicaSet, "apps", "ReplicaSet", "replicaset:"),
+    (WorkloadKind::ReplicationController, "", "ReplicationController", "replicationcontroller:"),
+    (WorkloadKind::DaemonSet, "apps", "DaemonSet", "daemonset:"),
+    (WorkloadKind::CronJob, "batch", "CronJob", "cronjob:"),
 ];
 
 impl WorkloadKind {
     /// Number of kinds.
-    pub(in crate::kubernetes) const COUNT: usize = WorkloadKind::VolcanoJob as usize + 1;
+    pub(in crate::kubernetes) const COUNT: usize = WorkloadKind::CronJob as usize + 1;
 
     /// The kind of an API group and a word.
     pub(in crate::kubernetes) fn of(group: &str, kind: &str) -> Option<WorkloadKind> {
@@ -85,6 +112,28 @@ impl WorkloadKind {
         NAMES[self as usize].3
     }
 
+    /// Whether its pods are known by other objects alone: those that its controller makes of it, one
+    /// by one, or on each node.
+    pub(in crate::kubernetes) fn is_of_others(self) -> bool {
+        matches!(
+            self,
+            WorkloadKind::ReplicaSet
+                | WorkloadKind::ReplicationController
+                | WorkloadKind::DaemonSet
+                | WorkloadKind::CronJob
+        )
+    }
+
+    /// Whether pods of this controller are as many as it keeps, each by itself.
+    pub(in crate::kubernetes) fn is_of_single_pods(self) -> bool {
+        matches!(
+            self,
+            WorkloadKind::ReplicaSet
+                | WorkloadKind::ReplicationController
+                | WorkloadKind::DaemonSet
+        )
+    }
+
     /// All kinds.
     pub(in crate::kubernetes) fn all() -> impl Iterator<Item = WorkloadKind> {
         NAMES.iter().map(|(kind, ..)| *kind)
@@ -93,7 +142,10 @@ impl WorkloadKind {
 
 impl core::fmt::Display for WorkloadKind {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}/{}", NAMES[*self as usize].1, self.word())
+        match NAMES[*self as usize].1 {
+            "" => f.write_str(self.word()),
+            group => write!(f, "{group}/{}", self.word()),
+        }
     }
 }
 

@@ -64,6 +64,11 @@ pub(in crate::kubernetes) fn made_by(
                 if is_head { Some("head".to_string()) } else { labels.name_of("ray.io/group")? };
             found.push(made);
         }
+        if let Some(name) = labels.name_of("sparkoperator.k8s.io/app-name")? {
+            let mut made = MadeBy::new(WorkloadKind::SparkApplication, name);
+            made.role = labels.name_of("spark-role")?;
+            found.push(made);
+        }
         if let Some(name) = labels.name_of("training.kubeflow.org/job-name")? {
             let kind = match controller.and_then(|(kind, _)| WorkloadKind::of_controller(kind)) {
                 // The launcher of an MPI job is made by a job of its own.

@@ -96,7 +96,7 @@ impl Kind {
             Kind::CompositePodGroup => 11,
             Kind::Koordinator => 12,
             Kind::Submitted(kind) => 13 + kind as usize,
-            Kind::Storage(kind) => 14 + WorkloadKind::VolcanoJob as usize + kind as usize,
+            Kind::Storage(kind) => 13 + WorkloadKind::COUNT + kind as usize,
             Kind::Claims(kind) => {
                 Kind::Storage(StorageKind::Attachment).index() + 1 + kind as usize
             }
@@ -182,6 +182,7 @@ impl Kind {
             Kind::ReplicationController => Some("ReplicationController"),
             Kind::ReplicaSet => Some("ReplicaSet"),
             Kind::Submitted(WorkloadKind::StatefulSet) => Some("StatefulSet"),
+            Kind::Submitted(WorkloadKind::Deployment) => Some("Deployment"),
             _ => None,
         }
     }

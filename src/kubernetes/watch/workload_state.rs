@@ -16,11 +16,13 @@ use crate::kubernetes::{Mode, metadata};
 pub enum WorkloadPods {
     /// Controllers make them, and a watch of pods reports them. A pod that names no group is a
     /// member of the workload that it was made for, and waits until that is known. So the embedder
-    /// watches every kind that is served. A `TrainJob` and a `RayJob` are known by the objects that
-    /// their controllers make of them, a `JobSet` and a `RayCluster`.
+    /// watches every kind that is served. A `TrainJob`, a `RayJob` and a `RayService` are known by the
+    /// objects that their controllers make of them, a `JobSet` and a `RayCluster`. The pods of a
+    /// `Deployment`, a `ReplicaSet`, a `ReplicationController` or a `DaemonSet` are groups of one.
     Watched,
     /// The store makes them of the templates: for embedders that decide before pods exist. A
-    /// workload has pods while it is neither suspended nor ended.
+    /// workload has pods while it is neither suspended nor ended. Nothing is made of a `ReplicaSet`, a
+    /// `ReplicationController`, a `DaemonSet` or a `CronJob`.
     FromTemplates,
 }
 
@@ -51,8 +53,14 @@ impl Workloads {
     /// Reads a workload; `None` where another object stands for it.
     pub(super) fn read(&self, kind: WorkloadKind, value: &Value) -> Fault<Option<Submitted>> {
         let Some(pods) = self.pods else { return Ok(None) };
-        let is_known_by_others = matches!(kind, WorkloadKind::TrainJob | WorkloadKind::RayJob);
-        if pods == WorkloadPods::Watched && is_known_by_others {
+        let is_known_by_others = matches!(
+            kind,
+            WorkloadKind::TrainJob
+                | WorkloadKind::RayJob
+                | WorkloadKind::RayService
+                | WorkloadKind::Deployment
+        );
+        if kind.is_of_others() || pods == WorkloadPods::Watched && is_known_by_others {
             return Ok(None);
         }
         let object = metadata::object(kind.word(), true, value, Mode::AsStored);
@@ -60,8 +68,10 @@ impl Workloads {
         let runtime = job.train.as_ref().and_then(|train| self.runtimes.get(&train.runtime));
         let job = kinds::resolve(job, runtime, Mode::AsStored)?;
         let owner = job.controller.as_ref().map(|(kind, _)| kind.as_str());
-        let is_part = owner
-            .is_some_and(|owner| owner == "Pod" || WorkloadKind::of_controller(owner).is_some());
+        let is_part = owner.is_some_and(|owner| {
+            let kind = WorkloadKind::of_controller(owner);
+            owner == "Pod" || kind.is_some_and(|kind| !kind.is_of_others())
+        });
         let is_part = is_part && pods == WorkloadPods::FromTemplates;
         Ok(Some(job).filter(|_| !is_part))
     }

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use phalanx::kubernetes::Manifests;
-use phalanx::{Cluster, Framework, Outcome, place_gang, reference};
+use phalanx::{Cluster, Framework, Outcome, explain, place_gang, reference};
 
 use super::reading::written;
 
 /// A dialect: a node with two cards of 16 GiB by what each has in use, and a pod that asks.
-struct Dialect {
-    node: fn() -> String,
+pub(super) struct Dialect {
+    pub(super) node: fn() -> String,
     /// A pod that runs with a share of a card, in hundredths.
-    runs: fn(card: usize, share: usize) -> String,
+    pub(super) runs: fn(card: usize, share: usize) -> String,
     /// A pod that asks for a share of a card, or for a whole one.
-    asks: fn(share: usize) -> String,
+    pub(super) asks: fn(share: usize) -> String,
     /// The annotation written back, for a share of a card.
     written: fn(card: usize, share: usize) -> (&'static str, String),
 }
 
-fn pod(name: &str, annotations: &str, more: &str, limits: &str) -> String {
+pub(super) fn pod(name: &str, annotations: &str, more: &str, limits: &str) -> String {
     format!(
         "---
 apiVersion: v1
@@ -55,7 +55,7 @@ fn koordinator_limits(share: usize) -> String {
     format!("koordinator.sh/gpu-core: {share}, koordinator.sh/gpu-memory-ratio: {share}")
 }
 
-const DIALECTS: [Dialect; 3] = [
+pub(super) const DIALECTS: [Dialect; 3] = [
     Dialect {
         node: || {
             let card = |at: usize| {
@@ -129,7 +129,7 @@ spec: {{devices: [{}, {}]}}
     },
 ];
 
-fn node(annotations: &str, more: &str) -> String {
+pub(super) fn node(annotations: &str, more: &str) -> String {
     format!(
         "---
 apiVersion: v1
@@ -140,7 +140,9 @@ status: {{allocatable: {{pods: 10, {more}}}}}
     )
 }
 
-fn place(manifests: &Manifests) -> Result<(Vec<Vec<u32>>, BTreeMap<String, String>), String> {
+pub(super) fn place(
+    manifests: &Manifests,
+) -> Result<(Vec<Vec<u32>>, BTreeMap<String, String>), String> {
     let mut cluster = Cluster::new();
     for node in &manifests.nodes {
         cluster.add_node(node.clone()).unwrap();
@@ -153,7 +155,8 @@ fn place(manifests: &Manifests) -> Result<(Vec<Vec<u32>>, BTreeMap<String, Strin
     let outcome = place_gang(&cluster, &framework, group).unwrap();
     let Outcome::Placed(plan) = &outcome else {
         let gates = &group.pods[0].scheduling_gates;
-        return Err(format!("{outcome} {gates:?}"));
+        let why = explain(&cluster, &framework, group, None).unwrap();
+        return Err(format!("{why} {gates:?}"));
     };
     reference::is_sound(plan, group, &cluster, &framework).unwrap();
     let at = plan.assignments().next().unwrap();
@@ -236,14 +239,14 @@ fn dialects_of_devices_that_are_not_read_are_refused() {
 }
 
 /// A node with two GPUs that KAI gives away in fractions.
-fn kai_node() -> String {
+pub(super) fn kai_node() -> String {
     node("", "cpu: 8, nvidia.com/gpu: 2").replace(
         "metadata: {name: n1,",
         "metadata: {name: n1, labels: {nvidia.com/gpu.memory: \"16384\"},",
     )
 }
 
-fn kai_pod(name: &str, group: Option<&str>, annotations: &str, limits: &str) -> String {
+pub(super) fn kai_pod(name: &str, group: Option<&str>, annotations: &str, limits: &str) -> String {
     let Some(group) = group else {
         return pod(name, annotations, "restartPolicy: Never", limits);
     };
@@ -251,7 +254,7 @@ fn kai_pod(name: &str, group: Option<&str>, annotations: &str, limits: &str) -> 
         .replace("annotations:", &format!("labels: {{runai-gpu-group: {group}}}, annotations:"))
 }
 
-fn labels(manifests: &Manifests, devices: &[Vec<u32>]) -> Vec<(String, String)> {
+pub(super) fn labels(manifests: &Manifests, devices: &[Vec<u32>]) -> Vec<(String, String)> {
     let group = &manifests.groups[0];
     manifests.devices["n1"].labels(&group.pods[0], devices).into_iter().collect()
 }

@@ -131,7 +131,7 @@ fn groups_come_by_priority_and_then_in_the_order_of_the_input() {
         &pod("name: done", "nodeName: n", "status: {phase: Failed}"),
         &pod("name: gone, deletionTimestamp: x", "", ""),
         &pod("name: other", system, ""),
-        "\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}",
+        "\n---\n{apiVersion: apps/v1, kind: ControllerRevision, metadata: {name: d}}",
         "\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: d}}",
     ]
     .concat();
@@ -153,7 +153,7 @@ fn groups_come_by_priority_and_then_in_the_order_of_the_input() {
         ]
     );
     let ignored: Vec<&str> = manifests.ignored.keys().map(String::as_str).collect();
-    assert_eq!(ignored, ["ConfigMap", "apps/Deployment"]);
+    assert_eq!(ignored, ["ConfigMap", "apps/ControllerRevision"]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod dialects;
 mod elastic_quotas;
 mod generated;
 mod kai;
+mod more_kinds;
 mod pairs;
 mod peer_queues;
 mod queues;

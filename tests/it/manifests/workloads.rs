@@ -485,7 +485,7 @@ fn groups_of_one_name_are_told_apart() {
 
 #[test]
 fn kinds_that_are_not_known_are_named() {
-    let spark = object("sparkoperator.k8s.io/v1beta2", "SparkApplication", json!({}));
-    let manifests = read(Mode::AsWritten, &[spark]).unwrap();
-    assert_eq!(manifests.ignored["sparkoperator.k8s.io/SparkApplication"], 1);
+    let wrapper = object("workload.codeflare.dev/v1beta2", "AppWrapper", json!({}));
+    let manifests = read(Mode::AsWritten, &[wrapper]).unwrap();
+    assert_eq!(manifests.ignored["workload.codeflare.dev/AppWrapper"], 1);
 }
