@@ -77,7 +77,7 @@ fn answer(dialect: usize, used: [usize; 2], asked: usize) -> (String, String) {
     if name == "MIG" {
         return ("a slice, of a card that its plugin picks".into(), "nothing".into());
     }
-    let [[card]] = &devices.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] else {
+    let [card @ [_]] = &devices.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] else {
         panic!("{name}: {devices:?}");
     };
     let mut written = Vec::new();
@@ -86,7 +86,15 @@ fn answer(dialect: usize, used: [usize; 2], asked: usize) -> (String, String) {
     }
     let labels = labels(&manifests, &devices);
     written.extend(labels.iter().map(|(key, value)| format!("label `{key}: {value}`")));
+    let card = if name == "KAI" { card_of_group(&labels, used) } else { card[0] as usize };
     (format!("card {card}"), written.join(", "))
+}
+
+/// KAI's cards have no numbers: those in use are known by their groups, of which `g<n>` has card n, and
+/// any other card is the one without a group.
+fn card_of_group(labels: &[(String, String)], used: [usize; 2]) -> usize {
+    let group = labels.first().and_then(|(_, group)| group.strip_prefix('g')?.parse().ok());
+    group.unwrap_or_else(|| used.iter().position(|share| *share == 0).unwrap())
 }
 
 #[test]

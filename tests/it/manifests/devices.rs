@@ -161,7 +161,10 @@ pub(super) fn place(
     reference::is_sound(plan, group, &cluster, &framework).unwrap();
     let at = plan.assignments().next().unwrap();
     let devices: Vec<Vec<u32>> = at.devices().to_vec();
-    let annotations = manifests.devices["n1"].annotations(at.node(), at.pod(), &devices);
+    // A node whose plugin only counts has no cards that are known.
+    let cards = manifests.devices.get("n1");
+    let annotations = cards.map(|cards| cards.annotations(at.node(), at.pod(), &devices));
+    let annotations = annotations.unwrap_or_default();
     Ok((devices, annotations))
 }
 
