@@ -3,9 +3,12 @@
 pub(crate) mod cell;
 pub(crate) mod record;
 pub(crate) mod report;
+pub(crate) mod statistics;
+pub(crate) mod table;
 pub(crate) mod trace;
+pub(crate) mod workload;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::{BufRead, BufReader, BufWriter};
 use std::sync::Mutex;
@@ -21,6 +24,7 @@ use crate::common::files;
 use crate::common::text::{Progress, count};
 use cell::{Cell, Done, Machines, POLICIES};
 use trace::Trace;
+use workload::Change;
 
 #[path = "../replay/trace.rs"]
 mod muri;
@@ -47,7 +51,11 @@ Options:
                        searched over quota and room, or quota names it), tenants_none [easy]
   --estimates E[,...]  exact, over (1 to 3 times the run time) or modal (by classes) [those of
                        the file, else exact]
-  --seed S[,...]       of estimates [1]
+  --seed S[,...]       of estimates and of drawn arrivals [1]
+  --seeds N            the seeds 1 to N
+  --arrivals A         trace, poisson (gaps are drawn, with the mean of the trace) or resample
+                       (jobs are drawn from the trace, for its times) [trace]
+  --load PERCENT       the same arrivals, so much faster [100]
   --kill               a job ends at its estimate
   --threads T          cells at a time [1]
   --shard i/n          only the cells whose number leaves i when divided by n
@@ -55,7 +63,8 @@ Options:
   --record FILE        writes every input and decision as JSON lines (one cell)
   --replay FILE        runs a recording again, up to the first decision that differs
   --starts             with the start of each job, in milliseconds (json)
-  --output FORM        text, json (a line a cell), csv or html [text]
+  --output FORM        text, json (a line a cell), csv, html, or summary: means over seeds with 95 %
+                       intervals, and differences to the first policy, as csv [text]
   --help               this text
 ",
     options: &[
@@ -69,6 +78,9 @@ Options:
         "--policy",
         "--estimates",
         "--seed",
+        "--seeds",
+        "--arrivals",
+        "--load",
         "--threads",
         "--shard",
         "--results",
@@ -92,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     if let Some(file) = arguments.value("--replay") {
         return replay(file);
     }
-    let output = arguments.word("--output", &["text", "json", "csv", "html"])?;
+    let output = arguments.word("--output", &["text", "json", "csv", "html", "summary"])?;
     let file = arguments.value("--jobs").ok_or_else(|| usage("--jobs is needed"))?;
     if arguments.value("--format").is_none() {
         return Err(usage("--format is needed"));
@@ -100,7 +112,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let format = arguments.word("--format", &["swf", "philly", "muri", "openb", "stream"])?;
     // What is wrong with the arguments is said before a large file is read.
     let policies = policies(arguments)?;
-    let seeds = numbers(arguments, "--seed", "1", 0..=u64::from(u32::MAX))?;
+    if arguments.flag("--seed") && arguments.flag("--seeds") {
+        return Err(usage("--seed and --seeds exclude each other"));
+    }
+    let seeds = if arguments.flag("--seeds") {
+        (1..=u64::from(arguments.number("--seeds", 1, 1..=MOST)?)).collect()
+    } else {
+        numbers(arguments, "--seed", "1", 0..=u64::from(u32::MAX))?
+    };
+    let change = Change::parse(arguments)?;
     let threads = arguments.number("--threads", 1, 1..=1_024)? as usize;
     let shard = shard(arguments)?;
     let estimates = estimates(arguments)?;
@@ -135,6 +155,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     }
     let grid = Grid {
         trace: &trace,
+        change,
         cells: &cells,
         starts: arguments.flag("--starts"),
         bars: output == "html",
@@ -147,9 +168,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
             let lines: Vec<String> = done.iter().map(|done| done.figures.to_string()).collect();
             lines.join("\n") + "\n"
         }
-        "csv" => csv(&done),
+        "csv" => table::csv(&done),
         "html" => report::html(file, &trace, &done),
-        _ => table(file, &trace, &done),
+        "summary" => statistics::csv(&done),
+        _ => table::text(file, &trace, &done) + &statistics::text(&done),
     };
     let mut finish = Finish::with(DONE, out);
     if let Some(first) = done.iter().find(|done| !done.never.is_empty()) {
@@ -242,6 +264,7 @@ fn machines(arguments: &Arguments, format: &str, trace: &Trace) -> Result<Vec<Ma
 /// The cells to be run, and how.
 struct Grid<'a> {
     trace: &'a Trace,
+    change: Change,
     cells: &'a [Cell],
     starts: bool,
     bars: bool,
@@ -274,7 +297,7 @@ impl Grid<'_> {
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(cell) = self.cells.get(at) else { break };
-                let done = match known.get(&cell.line().to_string()) {
+                let done = match known.get(&self.line(cell).to_string()) {
                     Some(figures) => Ok(found(figures)),
                     None => self.cell(cell, || {
                         let sum = ended.fetch_add(1, Ordering::Relaxed);
@@ -284,7 +307,7 @@ impl Grid<'_> {
                     }),
                 };
                 if let (Some(results), Ok(done)) = (&results, &done)
-                    && !known.contains_key(&cell.line().to_string())
+                    && !known.contains_key(&self.line(cell).to_string())
                     && let Ok(mut file) = results.lock()
                 {
                     // A cell that cannot be kept is run again the next time.
@@ -333,9 +356,10 @@ impl Grid<'_> {
                 continue;
             }
             for cell in self.cells {
-                let line = cell.line();
+                let line = self.line(cell);
                 let mut same = line.as_object().into_iter().flatten();
-                if same.all(|(key, value)| figures[key] == *value) {
+                let changed = self.change.keys().iter().any(|(key, value)| figures[*key] != *value);
+                if !changed && same.all(|(key, value)| figures[key] == *value) {
                     known.insert(line.to_string(), figures.clone());
                 }
             }
@@ -343,13 +367,38 @@ impl Grid<'_> {
         known
     }
 
-    fn cell(&self, cell: &Cell, mut progress: impl FnMut()) -> Result<Done, String> {
+    /// The line that a cell is a function of, with the change of the trace.
+    fn line(&self, cell: &Cell) -> Value {
+        let mut line = cell.line();
+        for (key, value) in self.change.keys().into_iter().filter(|(_, value)| !value.is_null()) {
+            line[key] = value;
+        }
+        line
+    }
+
+    fn cell(&self, cell: &Cell, progress: impl FnMut()) -> Result<Done, String> {
+        if self.change.is_none() {
+            return self.run_cell(self.trace, cell, progress);
+        }
+        let mut done = self.run_cell(&self.change.of(self.trace, cell.seed), cell, progress)?;
+        for (key, value) in self.change.keys().into_iter().filter(|(_, value)| !value.is_null()) {
+            done.figures[key] = value;
+        }
+        Ok(done)
+    }
+
+    fn run_cell(
+        &self,
+        trace: &Trace,
+        cell: &Cell,
+        mut progress: impl FnMut(),
+    ) -> Result<Done, String> {
         let Some(file) = self.record else {
-            return cell.run(self.trace, self.starts, self.bars, None, |_| progress());
+            return cell.run(trace, self.starts, self.bars, None, |_| progress());
         };
         let out = std::fs::File::create(file).map_err(|error| format!("{file}: {error}"))?;
         let mut out = BufWriter::new(out);
-        let done = cell.run(self.trace, self.starts, self.bars, Some(&mut out), |_| progress())?;
+        let done = cell.run(trace, self.starts, self.bars, Some(&mut out), |_| progress())?;
         std::io::Write::flush(&mut out).map_err(|error| format!("{file}: {error}"))?;
         Ok(done)
     }
@@ -408,77 +457,8 @@ pub(crate) fn estimates_of(figures: &Value) -> &str {
     figures["estimates"].as_str().unwrap_or("own")
 }
 
-fn table(file: &str, trace: &Trace, done: &[Done]) -> String {
-    let mut out = format!(
-        "{} of {file}\n\n  {:<14} {:<9} {:<18} {:>4}",
-        count(trace.jobs.len(), "job"),
-        "policy",
-        "estimates",
-        "machine",
-        "seed"
-    );
-    for (_, title, _) in COLUMNS {
-        let _ = write!(out, " {title:>12}");
-    }
-    out.push('\n');
-    let names: Vec<String> = done.iter().map(|done| name(&done.figures)).collect();
-    for (done, name) in done.iter().zip(&names) {
-        let figures = &done.figures;
-        let _ = write!(out, "{name}");
-        for (key, _, decimals) in COLUMNS {
-            let _ = write!(out, " {:>12}", shown(figures, key, decimals));
-        }
-        out.push('\n');
-    }
-    let by_size: Vec<BTreeMap<u32, Vec<f64>>> = done.iter().map(report::classes).collect();
-    let sizes: BTreeSet<u32> = by_size.iter().flat_map(|sizes| sizes.keys().copied()).collect();
-    if !sizes.is_empty() {
-        let _ = write!(out, "\n  waits by size, p50 / p99 in seconds\n  {:<48}", "");
-        for size in &sizes {
-            let _ = write!(out, " {:>17}", report::class_title(*size));
-        }
-        out.push('\n');
-        for (waits, name) in by_size.iter().zip(&names) {
-            let _ = write!(out, "{name}");
-            for size in &sizes {
-                let cell = waits.get(size).map_or_else(String::new, |waits| {
-                    format!("{:.0} / {:.0}", quantile(waits, 0.5), quantile(waits, 0.99))
-                });
-                let _ = write!(out, " {cell:>17}");
-            }
-            out.push('\n');
-        }
-    }
-    out
-}
-
-/// The first columns of a cell.
-fn name(figures: &Value) -> String {
-    let (policy, estimates) = (figures["policy"].as_str().unwrap_or(""), estimates_of(figures));
-    let (machine, seed) = (machine(figures), &figures["seed"]);
-    format!("  {policy:<14} {estimates:<9} {machine:<18} {seed:>4}")
-}
-
 /// The value that a share of sorted values does not exceed; the nearest rank.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(0.0)
-}
-
-fn csv(done: &[Done]) -> String {
-    let keys =
-        ["policy", "processors", "nodes", "gpus_per_node", "seed", "estimates", "kill", "jobs"];
-    let columns: Vec<&str> = keys.into_iter().chain(COLUMNS.map(|(key, ..)| key)).collect();
-    let mut out = columns.join(",");
-    out.push('\n');
-    for done in done {
-        let cell = |key: &&str| match &done.figures[*key] {
-            Value::Null => String::new(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        out.push_str(&columns.iter().map(cell).collect::<Vec<_>>().join(","));
-        out.push('\n');
-    }
-    out
 }

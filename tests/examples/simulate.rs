@@ -261,3 +261,82 @@ fn a_browser_draws_the_report() {
     // A blank page of that size packs to a few kilobytes.
     assert!(std::fs::metadata(&picture).unwrap().len() > 20_000);
 }
+
+#[test]
+fn summaries_over_seeds_are_those_of_the_textbook() {
+    use program::statistics::{Summary, student};
+    // Mean 5, squares 10 + 4 · 0: deviation √(40/4).
+    let Summary { count, mean, deviation, half } = Summary::of(&[1.0, 3.0, 5.0, 7.0, 9.0]).unwrap();
+    assert_eq!((count, mean), (5, 5.0));
+    assert!((deviation - 10.0_f64.sqrt()).abs() < 1e-12);
+    assert!((half - 2.7764 * 2.0_f64.sqrt()).abs() < 1e-12);
+    assert_eq!(Summary::of(&[1.0]), None);
+    assert!(!Summary::of(&[-1.0, 1.5]).unwrap().is_clear());
+    assert!(Summary::of(&[1.0, 1.01]).unwrap().is_clear());
+    // Quantiles beyond the table, as printed in tables of Student's distribution.
+    for (freedom, quantile) in [(40, 2.0211), (60, 2.0003), (120, 1.9799), (100_000, 1.9600)] {
+        assert!((student(freedom) - quantile).abs() < 1e-4, "{freedom}");
+    }
+    assert!((1..200).all(|freedom| student(freedom) > student(freedom + 1)));
+}
+
+#[test]
+fn policies_are_compared_seed_by_seed() {
+    let path = file("summary.swf", SWF);
+    let base = ["--jobs", &path, "--format", "swf", "--policy", "fcfs,easy"];
+    let drawn = [&base[..], &["--arrivals", "resample", "--seeds", "6"]].concat();
+    let cells = cells(&run(&[&drawn[..], &["--output", "json"]].concat()));
+    let of = |policy: &str| -> Vec<f64> {
+        let own = cells.iter().filter(|cell| cell["policy"] == policy);
+        own.map(|cell| cell["mean_wait_s"].as_f64().unwrap()).collect()
+    };
+    let (fcfs, easy) = (of("fcfs"), of("easy"));
+    assert_eq!((fcfs.len(), easy.len()), (6, 6));
+    assert!(fcfs.iter().any(|wait| *wait != fcfs[0]), "all seeds draw the same jobs");
+    let summary = run(&[&drawn[..], &["--output", "summary"]].concat()).out;
+    let line =
+        summary.lines().find(|line| line.starts_with("easy,") && line.contains("mean_wait_s"));
+    let fields: Vec<&str> = line.unwrap().rsplit(',').collect();
+    let number = |at: usize| fields[at].parse::<f64>().unwrap();
+    let mean = fcfs.iter().zip(&easy).map(|(fcfs, easy)| easy - fcfs).sum::<f64>() / 6.0;
+    assert!((number(2) - mean).abs() < 1e-9, "{line:?}");
+    assert!(number(1) <= number(2) && number(2) <= number(0));
+    let text = run(&drawn).out;
+    assert!(text.contains("to fcfs: ") && text.contains("6 seeds"), "{text}");
+    // One seed has no interval.
+    assert!(!run(&base).out.contains("interval"));
+    for bad in [&["--seed", "1", "--seeds", "2"][..], &["--seeds", "0"], &["--load", "0"]] {
+        assert_ne!(run(&[&base[..], bad].concat()).code, 0, "{bad:?}");
+    }
+}
+
+#[test]
+fn drawn_workloads_keep_what_they_promise() {
+    use program::workload::{Arrivals, Change};
+    let jobs: String = (0..2_000)
+        .map(|id| {
+            format!("{id} {} -1 {} 2 -1 -1 2 -1 -1 1 1 1 -1 1 -1 -1 -1\n", id * 10, 5 + id % 7)
+        })
+        .collect();
+    let trace = program::trace::read("drawn", &jobs, "swf", None).unwrap();
+    let poisson = |load| Change { arrivals: Arrivals::Poisson, load };
+    let (one, same) = (poisson(100).of(&trace, 3), poisson(100).of(&trace, 3));
+    assert_eq!(one, same);
+    assert_ne!(one, poisson(100).of(&trace, 4));
+    let at = |trace: &program::trace::Trace| -> Vec<f64> {
+        trace.jobs.iter().map(|job| job.submit.as_millis() as f64 / 1_000.0).collect()
+    };
+    let gaps: Vec<f64> = at(&one).windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let longer = gaps.iter().filter(|gap| **gap > 10.0).count() as f64 / gaps.len() as f64;
+    // The mean is the trace's, and e^-1 of exponential gaps are longer than it.
+    assert!((mean - 10.0).abs() < 0.7 && (longer - 0.3679).abs() < 0.04, "{mean} {longer}");
+    let half = at(&poisson(200).of(&trace, 3));
+    assert!(half.iter().zip(at(&one)).all(|(fast, slow)| (fast * 2.0 - slow).abs() < 0.01));
+    // Jobs keep their order under Poisson arrivals; times do when jobs are drawn.
+    assert!(one.jobs.iter().zip(&trace.jobs).all(|(a, b)| (&a.id, a.run) == (&b.id, b.run)));
+    let drawn = Change { arrivals: Arrivals::Resample, load: 100 }.of(&trace, 3);
+    assert_eq!(at(&drawn), at(&trace));
+    assert!(drawn.jobs.iter().zip(&trace.jobs).any(|(a, b)| a.run != b.run));
+    assert!(Change { arrivals: Arrivals::Trace, load: 100 }.is_none());
+}

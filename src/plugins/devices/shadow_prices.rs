@@ -501,3 +501,6 @@ fn better(worth: &mut Curve, by: &mut [u16; POINTS], sort: u16, gain: &Curve, re
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
