@@ -47,14 +47,12 @@ const STUDENT: [f64; 30] = [
 
 /// Beyond the table, the expansion in the reciprocal of the degrees of freedom.
 pub(crate) fn student(freedom: usize) -> f64 {
-    match STUDENT.get(freedom.wrapping_sub(1)) {
-        Some(quantile) => *quantile,
-        None => {
-            let (z, n) = (1.959_964_f64, freedom.max(1) as f64);
-            z + (z.powi(3) + z) / (4.0 * n)
-                + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * n * n)
-        }
+    if let Some(quantile) = STUDENT.get(freedom.wrapping_sub(1)) {
+        return *quantile;
     }
+    let (z, n) = (1.959_964_f64, freedom.max(1) as f64);
+    z + (z.powi(3) + z) / (4.0 * n)
+        + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * n * n)
 }
 
 /// Cells that differ in nothing but the seed.
@@ -86,8 +84,11 @@ fn paired(group: &Group<'_>, other: &Group<'_>, key: &str) -> Vec<f64> {
     pairs.collect()
 }
 
+/// A policy, the rest of its cell, a column and its figures; and another policy, with the difference.
+type Row = (String, String, usize, Summary, Option<(String, Summary)>);
+
 /// For each group: its figures, and how they differ from the first policy of the same machine.
-fn rows(done: &[Done]) -> Vec<(String, String, usize, Summary, Option<(String, Summary)>)> {
+fn rows(done: &[Done]) -> Vec<Row> {
     let groups = groups(done);
     let mut rows = Vec::new();
     for group in &groups {

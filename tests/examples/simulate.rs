@@ -313,11 +313,10 @@ fn policies_are_compared_seed_by_seed() {
 #[test]
 fn drawn_workloads_keep_what_they_promise() {
     use program::workload::{Arrivals, Change};
-    let jobs: String = (0..2_000)
-        .map(|id| {
-            format!("{id} {} -1 {} 2 -1 -1 2 -1 -1 1 1 1 -1 1 -1 -1 -1\n", id * 10, 5 + id % 7)
-        })
-        .collect();
+    let lines = (0..2_000).map(|id| {
+        format!("{id} {} -1 {} 2 -1 -1 2 -1 -1 1 1 1 -1 1 -1 -1 -1", id * 10, 5 + id % 7)
+    });
+    let jobs = lines.collect::<Vec<String>>().join("\n");
     let trace = program::trace::read("drawn", &jobs, "swf", None).unwrap();
     let poisson = |load| Change { arrivals: Arrivals::Poisson, load };
     let (one, same) = (poisson(100).of(&trace, 3), poisson(100).of(&trace, 3));
