@@ -31,7 +31,7 @@ fn place(manifests: &Manifests) -> Vec<Result<Vec<String>, String>> {
     for pod in &manifests.bound {
         cluster.add_pod(pod.clone()).unwrap();
     }
-    let mut answer = |group: &PodGroup| {
+    let answer = |group: &PodGroup| {
         let Outcome::Placed(plan) = place_gang(&cluster, &framework, group).unwrap() else {
             return Err(explain(&cluster, &framework, group, None).unwrap().to_string());
         };

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use phalanx::PodGroup;
 use phalanx::kubernetes::Mode;
 use phalanx::kubernetes::queues::{LocalQueues, QueueManifests};
 use phalanx::kubernetes::watch::{Store, Update};
+use phalanx::{Event, PodGroup};
 use serde_json::{Value, json};
 
 /// The rule of one `ClusterQueue` with local queues of some names.
@@ -78,12 +78,16 @@ fn groups_find_their_queue_once_it_is_there_and_lose_it_again() {
     assert!(shown.iter().any(|(name, queue, _)| name.contains("alone") && *queue == "all"));
     assert_eq!(store.set_queues(local_queues(&["team"])), [], "nothing has changed");
     let updates = store.set_queues(local_queues(&["other"]));
-    let alone = |update: &Update| match update {
-        Update::LeftAlone { name, .. } => Some(name.clone()),
-        _ => None,
-    };
-    let mut names: Vec<String> = updates.iter().filter_map(alone).collect();
-    names.sort();
+    // Pods without a queue are held back, and say which queue they miss.
+    let pods = updates.iter().flat_map(|update| match update {
+        Update::Event(Event::PodChanged { pod, .. }) => std::slice::from_ref(pod),
+        Update::Group(group) => &group.pods[..],
+        _ => &[],
+    });
+    let held =
+        pods.filter(|pod| pod.scheduling_gates.iter().any(|gate| gate.contains("default/team")));
+    let mut names: Vec<&str> = held.map(|pod| pod.name.as_str()).collect();
+    names.sort_unstable();
     assert_eq!(names, ["alone", "member"], "{updates:?}");
 }
 
