@@ -1,7 +1,7 @@
 //! The scheduler beside kube-scheduler and a bare client, one after the other on one control plane:
 //!
 //! ```text
-//! CONTROL_PLANE=... cargo bench --features full --bench compare -- [--nodes 1000,5000] [--pods 3000]
+//! CONTROL_PLANE=... cargo bench --bench compare -- [--nodes 1000,5000] [--pods 3000]
 //!     [--only PART-OF-A-NAME] [--output FILE]
 //! ```
 //!

@@ -110,9 +110,8 @@ impl Workload {
         };
         let measured = (0..count).map(|index| {
             let mut pod = owned((self.pod)(index), format!("measured-{index}"), "sched-1");
-            if size > 0 {
-                pod["spec"]["schedulingGroup"] =
-                    json!({"podGroupName": format!("group-{}", index / size)});
+            if let Some(number) = index.checked_div(size) {
+                pod["spec"]["schedulingGroup"] = json!({"podGroupName": format!("group-{number}")});
             }
             pod
         });
