@@ -280,12 +280,12 @@ fn each_kind_of_workload_is_placed() {
 
 #[test]
 fn kinds_that_are_not_known_are_named() {
-    let spark = json!({"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+    let wrapper = json!({"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper",
         "metadata": {"name": "s"}});
-    let workload = json!({"apiVersion": "v1", "kind": "List", "items": [node("n", 1), spark]});
+    let workload = json!({"apiVersion": "v1", "kind": "List", "items": [node("n", 1), wrapper]});
     let workload = file("unknown.json", workload.to_string());
     let finish = run(&["--manifests", &workload]);
-    let note = "note: sparkoperator.k8s.io/SparkApplication: passed over, 1 in all";
+    let note = "note: workload.codeflare.dev/AppWrapper: passed over, 1 in all";
     assert!(finish.err.contains(note), "{}", finish.err);
     let both = run(&["--workload", &workload, "--manifests", &workload]);
     assert_eq!(both.code, 2);
