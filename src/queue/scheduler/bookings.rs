@@ -16,7 +16,7 @@ use crate::state::PodView;
 
 impl Scheduler {
     /// A booking: room that is kept under a name. One of the same name is replaced, and its room is
-    /// searched for anew. [`Decision::Booking`] says when it has its room, begins and ends.
+    /// searched for anew. [`Decision::Booking`](crate::Decision::Booking) says when it has its room, begins and ends.
     ///
     /// # Errors
     /// It has no pods, ends before it begins, or its room makes no sense as a group.
