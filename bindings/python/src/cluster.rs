@@ -99,7 +99,7 @@ impl Cluster {
         pods(&self.inner)
     }
 
-    /// What is free on a node, by resource. CPU is in thousandths of a core, memory in bytes.
+    /// Free amounts of a node, by resource. CPU is in thousandths of a core, memory in bytes.
     fn free(&self, node: &str) -> PyResult<BTreeMap<String, i64>> {
         free(&self.inner, node)
     }
@@ -184,7 +184,7 @@ impl WhatIf {
         names(&self.txn)
     }
 
-    /// What is free on a node, by resource.
+    /// Free amounts of a node, by resource.
     fn free(&self, node: &str) -> PyResult<BTreeMap<String, i64>> {
         free(&self.txn, node)
     }

@@ -13,7 +13,7 @@ use crate::failure::{Raised, refused};
 #[pyclass(frozen)]
 #[derive(Debug)]
 pub(crate) struct PodView {
-    /// What it asks for, by resource. CPU is in thousandths of a core, memory in bytes.
+    /// Its requests, by resource. CPU is in thousandths of a core, memory in bytes.
     #[pyo3(get)]
     requests: BTreeMap<String, i64>,
     /// Its labels.
@@ -31,10 +31,10 @@ pub(crate) struct NodeView {
     /// Its labels.
     #[pyo3(get)]
     labels: BTreeMap<String, String>,
-    /// What pods may have of it, by resource.
+    /// Amounts that pods may have of it, by resource.
     #[pyo3(get)]
     allocatable: BTreeMap<String, i64>,
-    /// What is free of that.
+    /// Free amounts of that.
     #[pyo3(get)]
     free: BTreeMap<String, i64>,
 }
@@ -75,7 +75,7 @@ fn views(cx: &Context<'_>, node: phalanx::state::NodeView<'_>) -> (PodView, Node
     (PodView::new(cx.pod()), NodeView::new(node))
 }
 
-/// What a callback reads, for the caches.
+/// The reach of a callback, for the caches.
 fn reach(text: &str) -> PyResult<Reach> {
     match text {
         "static" => Ok(Reach::Static),

@@ -72,6 +72,29 @@ pub(super) static VOLUME_CLAIM: Table = Table {
     ]),
 };
 
+// Sources of volumes that pods and persistent volumes write alike.
+const AWS: Rule = Fields(&[
+    ("volumeID", Honoured),
+    ("fsType", Silent),
+    ("partition", Silent),
+    ("readOnly", Silent),
+]);
+const AZURE: Rule = Fields(&[
+    ("diskURI", Honoured),
+    ("diskName", Silent),
+    ("cachingMode", Silent),
+    ("fsType", Silent),
+    ("kind", Silent),
+    ("readOnly", Silent),
+]);
+const CINDER: Rule = Fields(&[
+    ("volumeID", Honoured),
+    ("fsType", Silent),
+    ("readOnly", Silent),
+    ("secretRef", Silent),
+]);
+const PORTWORX: Rule = Fields(&[("volumeID", Honoured), ("fsType", Silent), ("readOnly", Silent)]);
+
 /// The volumes of a pod.
 pub(super) const VOLUMES: Rule = Fields(&[
     ("name", Silent),
@@ -79,35 +102,9 @@ pub(super) const VOLUMES: Rule = Fields(&[
     ("persistentVolumeClaim", Fields(&[("claimName", Honoured), ("readOnly", Silent)])),
     ("ephemeral", Fields(&[("volumeClaimTemplate", ByTable(&VOLUME_CLAIM))])),
     ("csi", Holds(INLINE)),
-    (
-        "awsElasticBlockStore",
-        Fields(&[
-            ("volumeID", Honoured),
-            ("fsType", Silent),
-            ("partition", Silent),
-            ("readOnly", Silent),
-        ]),
-    ),
-    (
-        "azureDisk",
-        Fields(&[
-            ("diskURI", Honoured),
-            ("diskName", Silent),
-            ("cachingMode", Silent),
-            ("fsType", Silent),
-            ("kind", Silent),
-            ("readOnly", Silent),
-        ]),
-    ),
-    (
-        "cinder",
-        Fields(&[
-            ("volumeID", Honoured),
-            ("fsType", Silent),
-            ("readOnly", Silent),
-            ("secretRef", Silent),
-        ]),
-    ),
+    ("awsElasticBlockStore", AWS),
+    ("azureDisk", AZURE),
+    ("cinder", CINDER),
     (
         "gcePersistentDisk",
         Fields(&[
@@ -163,7 +160,7 @@ pub(super) const VOLUMES: Rule = Fields(&[
     ("quobyte", Silent),
     ("scaleIO", Silent),
     ("storageos", Silent),
-    ("portworxVolume", Fields(&[("volumeID", Honoured), ("fsType", Silent), ("readOnly", Silent)])),
+    ("portworxVolume", PORTWORX),
     ("vsphereVolume", Holds(UNCOUNTED)),
     ("photonPersistentDisk", Silent),
 ]);
@@ -232,36 +229,10 @@ const VOLUME: &[Entry] = &[
             ("nodeExpandSecretRef", Silent),
         ]),
     ),
-    (
-        "awsElasticBlockStore",
-        Fields(&[
-            ("volumeID", Honoured),
-            ("fsType", Silent),
-            ("partition", Silent),
-            ("readOnly", Silent),
-        ]),
-    ),
-    (
-        "azureDisk",
-        Fields(&[
-            ("diskURI", Honoured),
-            ("diskName", Silent),
-            ("cachingMode", Silent),
-            ("fsType", Silent),
-            ("kind", Silent),
-            ("readOnly", Silent),
-        ]),
-    ),
+    ("awsElasticBlockStore", AWS),
+    ("azureDisk", AZURE),
     ("azureFile", Refused(MIGRATED)),
-    (
-        "cinder",
-        Fields(&[
-            ("volumeID", Honoured),
-            ("fsType", Silent),
-            ("readOnly", Silent),
-            ("secretRef", Silent),
-        ]),
-    ),
+    ("cinder", CINDER),
     (
         "gcePersistentDisk",
         Fields(&[
@@ -271,7 +242,7 @@ const VOLUME: &[Entry] = &[
             ("partition", Silent),
         ]),
     ),
-    ("portworxVolume", Fields(&[("volumeID", Honoured), ("fsType", Silent), ("readOnly", Silent)])),
+    ("portworxVolume", PORTWORX),
     ("vsphereVolume", Refused(MIGRATED)),
     ("persistentVolumeReclaimPolicy", Holds("it says what becomes of a volume that is free")),
     ("mountOptions", Holds(PROVISIONED)),

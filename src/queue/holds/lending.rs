@@ -11,15 +11,16 @@ use crate::queue::world::World;
 use crate::state::Plan;
 
 /// Takes the placeholders out of the cluster of which a group may use the room. Returns the numbers
-/// of their bookings, for [`close_bookings`].
-pub(in crate::queue) fn open_bookings(
+/// of their bookings, for [`close_bookings`]. The group is looked at only if room is booked.
+pub(in crate::queue) fn open_bookings<'a>(
     holds: &Holds,
     world: &mut World,
-    who: &Borrower<'_>,
+    who: impl FnOnce() -> Option<Borrower<'a>>,
 ) -> Vec<u64> {
-    let all =
-        holds.booked().filter(|(_, own, booked)| !own.placeholders.is_empty() && booked.lets(who));
     let mut open = Vec::new();
+    let mut all = holds.booked().filter(|(_, own, _)| !own.placeholders.is_empty()).peekable();
+    let Some(who) = all.peek().and_then(|_| who()) else { return open };
+    let all = all.filter(|(.., booked)| booked.lets(&who));
     for (number, own, _) in all {
         let _ = Holds::take_out(world, &own.placeholders);
         open.push(number);

@@ -82,10 +82,8 @@ impl Scheduler {
         known: Option<&Plan>,
     ) -> AttemptResult {
         let now = self.world.now();
-        let open = match borrower(&self.groups, gang, now) {
-            Some(who) => open_bookings(&self.holds, &mut self.world, &who),
-            None => Vec::new(),
-        };
+        let who = || borrower(&self.groups, gang, now);
+        let open = open_bookings(&self.holds, &mut self.world, who);
         if open.is_empty() {
             return self.find_place_beside(id, gang, tree, room, known);
         }

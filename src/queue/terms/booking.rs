@@ -16,7 +16,7 @@ use crate::model::PodGroup;
 ///
 /// The room is placed as a gang is, as soon as it fits, and takes nothing from anybody. A borrower that
 /// is still there at `from` is evicted ([`Decision::EvictDue`](crate::queue::Decision::EvictDue)).
-/// What an owner has taken is kept again when its pods are gone. Quota is not booked.
+/// Room that an owner has taken is kept again when its pods are gone. Quota is not booked.
 ///
 /// ```
 /// use phalanx::queue::{Booking, BookingOwner, Settings};

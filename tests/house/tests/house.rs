@@ -183,7 +183,7 @@ fn comments(folder: &str) -> Vec<(String, Vec<Paragraph>)> {
 
 #[test]
 fn paragraphs_open_with_the_thing() {
-    let sources = ["src", "examples", "tests/it", "tests/examples", "benches", "fuzz"];
+    let sources = ["src", "examples", "tests/it", "tests/examples", "benches", "bindings", "fuzz"];
     let sources = sources.into_iter().flat_map(comments);
     let pages = PAGES.iter().cloned().chain([("CHANGELOG.md".to_owned(), changes())]);
     let bad = |(file, paragraphs): (String, Vec<Paragraph>)| {

@@ -218,6 +218,16 @@ async fn add_volumes(cluster: &Cluster<'_>, pods: &mut [Value]) {
     }
 }
 
+/// A gang on some nodes, each pod with four devices and a volume.
+async fn add_storing(cluster: &Cluster<'_>, nodes: usize, pods: usize) {
+    let gang = Gang { pods, ..Gang::default() };
+    add_devices(cluster, nodes, 4).await;
+    cluster.add_gangs(&[Gang { pods: 0, min: Some(pods), ..gang }]).await;
+    let mut pods = claiming(gang);
+    add_volumes(cluster, &mut pods).await;
+    cluster.add_pods(pods).await;
+}
+
 /// A provisioner: for each claim whose node is chosen it makes a volume that only that node reaches.
 async fn provision(cluster: &Cluster<'_>) -> Infallible {
     loop {
@@ -256,12 +266,7 @@ async fn provision(cluster: &Cluster<'_>) -> Infallible {
 fn volumes_are_provisioned_where_the_gang_goes_before_it_is_bound() {
     scenario("volumes", async |cluster| {
         let _controllers = Controllers::start(cluster);
-        let gang = Gang { pods: 8, ..Gang::default() };
-        add_devices(cluster, 4, 4).await;
-        cluster.add_gangs(&[Gang { pods: 0, min: Some(8), ..gang }]).await;
-        let mut pods = claiming(gang);
-        add_volumes(cluster, &mut pods).await;
-        cluster.add_pods(pods).await;
+        add_storing(cluster, 4, 8).await;
         let _scheduler = cluster.scheduler();
         tokio::select! {
             _ = provision(cluster) => {},
@@ -284,12 +289,7 @@ fn volumes_are_provisioned_where_the_gang_goes_before_it_is_bound() {
 fn a_provisioner_that_never_answers_gets_the_gang_given_up_and_everything_released() {
     scenario("volumes-never", async |cluster| {
         let _controllers = Controllers::start(cluster);
-        let gang = Gang { pods: 4, ..Gang::default() };
-        add_devices(cluster, 2, 4).await;
-        cluster.add_gangs(&[Gang { pods: 0, min: Some(4), ..gang }]).await;
-        let mut pods = claiming(gang);
-        add_volumes(cluster, &mut pods).await;
-        cluster.add_pods(pods).await;
+        add_storing(cluster, 2, 4).await;
         // Else the first try finds no claims, and the next one is minutes away.
         let named = |list: &[Value]| {
             list.iter().all(|pod| pod["status"]["resourceClaimStatuses"].is_array())
@@ -372,12 +372,7 @@ fn the_rights_of_the_manifest_are_enough() {
         let path = cluster.plane.state().join("rights.kubeconfig");
         std::fs::write(&path, file.to_string()).expect("the state folder can be written");
 
-        let gang = Gang { pods: 8, ..Gang::default() };
-        add_devices(cluster, 4, 4).await;
-        cluster.add_gangs(&[Gang { pods: 0, min: Some(8), ..gang }]).await;
-        let mut pods = claiming(gang);
-        add_volumes(cluster, &mut pods).await;
-        cluster.add_pods(pods).await;
+        add_storing(cluster, 4, 8).await;
         let scheduler = cluster.scheduler_with(&path, CONFIGURATION, &[]);
         tokio::select! {
             _ = provision(cluster) => {},
