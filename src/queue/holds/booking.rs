@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::placeholders::put_again;
 use crate::base::{ObjectName, Time};
 use crate::framework::Evaluation;
 use crate::model::{Pod, PodGroup};
@@ -137,8 +138,8 @@ impl Booked {
         }
         let mut kept = Vec::new();
         let before = self.out.len();
-        for (placeholder, node) in left.into_iter().flatten() {
-            if self.add(world, &placeholder, &node) {
+        for (mut placeholder, node) in left.into_iter().flatten() {
+            if self.add(world, &mut placeholder, &node) {
                 kept.push((placeholder, node));
             } else {
                 self.out.push(Out { placeholder, node, by: None });
@@ -151,7 +152,7 @@ impl Booked {
     }
 
     /// Adds a placeholder again if its pod would fit. Returns whether it did.
-    fn add(&self, world: &mut World, placeholder: &Pod, node: &str) -> bool {
+    fn add(&self, world: &mut World, placeholder: &mut Pod, node: &str) -> bool {
         let Some(pod) = self.pods.get(&placeholder.name) else { return false };
         let suits = world.cluster().node(node).is_some_and(|node| {
             let shape = pod.shape();
@@ -160,7 +161,7 @@ impl Booked {
                 .filter(node)
                 .is_ok()
         });
-        suits && world.add_pod(placeholder.clone()).is_ok()
+        suits && put_again(world, placeholder, pod.shape())
     }
 
     /// Follows the cluster: room that others gave up is kept again. Returns nodes on which it is.
@@ -182,7 +183,7 @@ impl Booked {
             let split = own.by.as_deref().and_then(|name| name.split_once('/'));
             if split.is_some_and(|(space, name)| world.cluster().pod(space, name).is_some()) {
                 self.out.push(own);
-            } else if self.add(world, &own.placeholder, &own.node) {
+            } else if self.add(world, &mut own.placeholder, &own.node) {
                 nodes.push(own.node.clone());
                 standing.push((own.placeholder, own.node));
             } else {
