@@ -235,7 +235,7 @@ fn refusals(nodes: usize, framework: &Framework, fields: &mut Vec<(String, Strin
         let Some((plain, searched, proof)) = refused(&cluster, framework, group) else { continue };
         fields.push((format!("{name}_{nodes}_refused_plain_us"), format!("{plain:.0}")));
         fields.push((format!("{name}_{nodes}_refused_search_us"), format!("{searched:.0}")));
-        fields.push((format!("{name}_{nodes}_refused_proof"), proof));
+        fields.push((format!("{name}_{nodes}_refused_proof"), format!("\"{proof}\"")));
     }
 }
 

@@ -479,5 +479,5 @@ fn the_example_is_placed_with_an_island_for_each_pod() {
     let four = text.replace("minCount: 3", "minCount: 4");
     let last = text.rsplit("---").next().unwrap().replace("trainer-2", "trainer-3");
     let why = placed(&written(&format!("{four}---{last}")).unwrap()).unwrap_err();
-    assert!(why.contains("needs 4 devices with one island"), "{why}");
+    assert!(why.contains("need: 16, fits: 12"), "{why}");
 }
