@@ -244,7 +244,7 @@ impl FrameworkBuilder {
         let bare = PodShape::default();
         let judges = |place: &usize| parts.filters[*place].declare(&bare).room;
         parts.judging_room = (0..parts.filters.len()).filter(judges).collect();
-        parts.filter_places = Places::of(parts.filters.iter().map(|own| own.skips_plain_pods()));
+        parts.filter_places = Places::of(parts.filters.iter().map(FilterPlugin::skips_plain_pods));
         parts.score_places = Places::of(parts.scores.iter().map(|(_, own)| own.skips_plain_pods()));
         Framework { parts: Arc::new(parts) }
     }
