@@ -16,7 +16,7 @@ pub(crate) struct Decision {
     pub(crate) outcome: &'static str,
     /// Pods, as `namespace/name`, and their nodes, in the order in which they were placed.
     pub(crate) assignments: Vec<(String, String)>,
-    /// What each of them gets for its claims.
+    /// Devices and volumes of each of them.
     pub(crate) gains: Vec<Gains>,
     /// The outcome in a sentence or more.
     pub(crate) explanation: String,

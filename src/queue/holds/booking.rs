@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::placeholders::put_again;
+use super::kept_devices::put_again;
 use crate::base::{ObjectName, Time};
 use crate::framework::Evaluation;
 use crate::model::{Pod, PodGroup};

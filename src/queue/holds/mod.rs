@@ -11,6 +11,7 @@ mod booking;
 mod drain;
 mod entries;
 mod hold;
+mod kept_devices;
 mod lending;
 mod moves;
 mod placeholders;
@@ -28,10 +29,9 @@ use crate::queue::terms::ids::{GroupId, Ticket};
 pub(in crate::queue) use self::booking::{BookingStep, Borrower};
 pub(in crate::queue) use self::drain::{Distances, Drain, free_part};
 pub(in crate::queue) use self::hold::{Cause, HeldPlace, Hold, HoldId, InFlight, UnitMove};
+pub(in crate::queue) use self::kept_devices::put_again;
 pub(in crate::queue) use self::lending::{close_bookings, open_bookings};
-pub(in crate::queue) use self::placeholders::{
-    Placeholders, differing_nodes, placeholder, put_again,
-};
+pub(in crate::queue) use self::placeholders::{Placeholders, differing_nodes, placeholder};
 pub(in crate::queue) use self::quota::KeptQuota;
 pub(in crate::queue) use self::view::View;
 
