@@ -9,6 +9,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 
 use super::problem::Problem;
 use crate::claims::Bundles;
@@ -28,8 +29,8 @@ const SUMS: u64 = 1 << 22;
 
 /// Knowledge that counts in several domains share, and what is left of their work.
 pub(super) struct Effort {
-    /// `None` before the first count; `Some(None)` if the claims cannot be counted.
-    bundles: Option<Option<Bundles>>,
+    /// Made by the first count; `None` if the claims cannot be counted.
+    bundles: OnceCell<Option<Bundles>>,
     asked: u64,
     tried: u64,
     sums: u64,
@@ -37,7 +38,7 @@ pub(super) struct Effort {
 
 impl Default for Effort {
     fn default() -> Effort {
-        Effort { bundles: None, asked: ASKED, tried: TRIED, sums: SUMS }
+        Effort { bundles: OnceCell::new(), asked: ASKED, tried: TRIED, sums: SUMS }
     }
 }
 
@@ -69,7 +70,7 @@ pub(super) fn shortage(
     rows: &[Row],
     effort: &mut Effort,
 ) -> Option<Shortage> {
-    if effort.asked == 0 || effort.tried == 0 || matches!(effort.bundles, Some(None)) {
+    if effort.asked == 0 || effort.tried == 0 || matches!(effort.bundles.get(), Some(None)) {
         return None;
     }
     let (Task { cluster, framework, gang, request }, rooms) =
@@ -78,7 +79,7 @@ pub(super) fn shortage(
     let (kinds, specs) = kinds_of(&model)?;
     let Effort { bundles, asked, tried, sums } = effort;
     // Members are the same in all domains, and so are their claims.
-    let bundles = bundles.get_or_insert_with(|| {
+    let bundles = bundles.get_or_init(|| {
         let specs: Vec<&Arc<ClaimSpec>> = specs.iter().collect();
         Bundles::new(cluster, framework.selectors(), &specs)
     });
