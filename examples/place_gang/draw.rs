@@ -7,7 +7,7 @@ use phalanx::model::{CPU, EPHEMERAL_STORAGE, MEMORY};
 use phalanx::{Cluster, PodGroup, Quantity};
 
 use super::Scene;
-use super::decide::Decision;
+use super::decide::{Decision, Gains};
 use super::openb::MODEL;
 use crate::common::text::{bar, count, span, thousands};
 
@@ -112,6 +112,30 @@ fn placed(
             let _ = writeln!(out, "    … and {} more", count(nodes.len() - ROWS, "node"));
         }
         usage.used += new;
+    }
+    gains(out, decision);
+}
+
+/// Devices and volumes of the first pods that get some.
+fn gains(out: &mut String, decision: &Decision) {
+    let pods =
+        decision.assignments.iter().map(|(pod, _)| pod.split_once('/').map_or("", |own| own.1));
+    let all = pods.zip(&decision.gains);
+    let all = all.filter(|(_, own)| !(own.devices.is_empty() && own.volumes.is_empty()));
+    for (shown, (pod, Gains { devices, volumes })) in all.enumerate() {
+        if shown == ROWS {
+            out.push_str("    … and those of further pods\n");
+            break;
+        }
+        let mut claims: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (claim, device) in devices {
+            claims.entry(claim).or_default().push(device);
+        }
+        for (claim, volume) in volumes {
+            claims.entry(claim).or_default().push(volume.as_deref().unwrap_or("(to be made)"));
+        }
+        let claims = claims.iter().map(|(claim, got)| format!("{claim} = {}", got.join(" ")));
+        let _ = writeln!(out, "    {pod}: {}", claims.collect::<Vec<_>>().join("; "));
     }
 }
 

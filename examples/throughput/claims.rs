@@ -5,12 +5,14 @@ use std::time::Instant;
 
 use phalanx::claims::SelectorEvaluator;
 use phalanx::model::{
-    AllocatedDevice, Allocation, ClaimAllocation, ClaimSpec, DeviceClass, DeviceDemand,
-    ResourceSlice, SliceDevice,
+    AllocatedDevice, Allocation, ClaimAllocation, ClaimSpec, CounterSet, CounterUse, DeviceClass,
+    DeviceDemand, ResourceSlice, SliceDevice,
 };
-use phalanx::place::Gang;
+use phalanx::place::{Gang, Lack};
 use phalanx::plugins::KubernetesProfile;
-use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup, Request};
+use phalanx::{
+    Cluster, Framework, Node, Outcome, Planner, Pod, PodGroup, Quantity, Request, Strategy,
+};
 
 const DRIVER: &str = "gpu.example.com";
 const DEVICES: u64 = 8;
@@ -143,6 +145,100 @@ fn times(cluster: &Cluster, framework: &Framework, case: Case, members: usize) -
     times
 }
 
+/// Nodes of two GPUs that can be cut into parts: one of 4, two of 3 or seven of 1 seventh, as far as
+/// seven sevenths go.
+fn cluster_of_parts(nodes: usize) -> Cluster {
+    let mut cluster = Cluster::new();
+    for sevenths in [4, 3] {
+        let text = format!(r#"device.attributes["{DRIVER}"].sevenths == {sevenths}"#);
+        cluster.set_device_class(DeviceClass::new(format!("part-{sevenths}")).selector(text));
+    }
+    let amount = |amount: i64| [(String::from("sevenths"), Quantity::from(amount))].into();
+    for number in 0..nodes {
+        let name = format!("n{number:06}");
+        let node = Node::new(name.as_str()).capacity("cpu", 64).capacity("memory", "512Gi");
+        let _ = cluster.add_node(node.capacity("pods", 110));
+        let mut slice = ResourceSlice::on(name.as_str(), DRIVER);
+        slice.slice_count = 2;
+        let mut sets = slice.clone();
+        sets.name.push_str("-counters");
+        for gpu in 0..2 {
+            let set = format!("gpu-{gpu}");
+            sets.counters.push(CounterSet { name: set.clone(), counters: amount(7) });
+            for (sevenths, count) in [(4, 1), (3, 2), (1, 7)] {
+                for part in 0..count {
+                    let mut device = SliceDevice::new(format!("gpu-{gpu}-{sevenths}g-{part}"));
+                    device = device.attribute("sevenths", sevenths);
+                    let counters = amount(sevenths);
+                    device.consumes.push(CounterUse { set: set.clone(), counters });
+                    slice = slice.device(device);
+                }
+            }
+        }
+        cluster.set_resource_slice(sets);
+        cluster.set_resource_slice(slice);
+    }
+    cluster
+}
+
+/// A gang that takes a part of 4 and one of 3 sevenths of each GPU, and one part of 3 more than fits.
+fn gang_of_parts(nodes: usize) -> PodGroup {
+    let pod = |sevenths: u64| {
+        let demand = DeviceDemand::of(format!("part-{sevenths}"), 1);
+        let spec = ClaimSpec::new().request("part", demand);
+        Pod::new().request("cpu", 1).request("memory", "2Gi").own_claim("part", spec)
+    };
+    let gpus = 2 * nodes;
+    PodGroup::gang("parts", 2 * gpus as u32 + 1).pods(gpus + 1, pod(3)).pods(gpus, pod(4))
+}
+
+/// A gang that does not fit: the time of the plain strategy, which proves nothing, and that of the
+/// search, which does; the proof in a word.
+fn refused(
+    cluster: &Cluster,
+    framework: &Framework,
+    group: PodGroup,
+) -> Option<(f64, f64, String)> {
+    let gang = Gang::new(group).ok()?;
+    let (mut plain, mut searched, mut proof) = (f64::INFINITY, f64::INFINITY, String::new());
+    for _ in 0..3 {
+        for (strategy, least) in
+            [(Strategy::Kubernetes, &mut plain), (Strategy::Search, &mut searched)]
+        {
+            let request = Request::from(&gang).strategy(strategy);
+            let start = Instant::now();
+            let outcome = Planner::new().place(cluster, framework, request).ok()?;
+            *least = least.min(start.elapsed().as_secs_f64() * 1e6);
+            let Outcome::Unplaced(unplaced) = outcome else { return None };
+            proof = unplaced.certificate.as_ref().map_or_else(
+                || format!("none, {:?}", unplaced.kind),
+                |own| match own.refusal.candidates.first().map(|own| &own.lack) {
+                    Some(Lack::Devices { .. }) => "devices".into(),
+                    Some(Lack::Claims { .. }) => "claims".into(),
+                    Some(Lack::Searched) => "searched".into(),
+                    other => format!("{other:?}"),
+                },
+            );
+        }
+    }
+    Some((plain, searched, proof))
+}
+
+/// The figures of gangs that do not fit, on so many nodes.
+fn refusals(nodes: usize, framework: &Framework, fields: &mut Vec<(String, String)>) {
+    let island = Case { name: "island", devices: 4, island: true, taken: 2 };
+    let islands = PodGroup::gang("islands", nodes as u32 + 1).pods(nodes + 1, pod(island));
+    for (name, cluster, group) in [
+        ("islands", cluster(nodes, island), islands),
+        ("parts", cluster_of_parts(nodes), gang_of_parts(nodes)),
+    ] {
+        let Some((plain, searched, proof)) = refused(&cluster, framework, group) else { continue };
+        fields.push((format!("{name}_{nodes}_refused_plain_us"), format!("{plain:.0}")));
+        fields.push((format!("{name}_{nodes}_refused_search_us"), format!("{searched:.0}")));
+        fields.push((format!("{name}_{nodes}_refused_proof"), format!("\"{proof}\"")));
+    }
+}
+
 /// The figures of all cases: one pod and a gang, cold and warm, in microseconds and in straight
 /// passes over as many nodes.
 pub(crate) fn measure(nodes: usize, gang: usize, straight_pass_us: f64) -> Vec<(String, String)> {
@@ -160,6 +256,9 @@ pub(crate) fn measure(nodes: usize, gang: usize, straight_pass_us: f64) -> Vec<(
                 fields.push((format!("{name}_{how}_passes"), format!("{passes:.2}")));
             }
         }
+    }
+    for nodes in [8, 24, nodes.min(100)] {
+        refusals(nodes, &framework, &mut fields);
     }
     fields.push((String::from("straight_pass_us"), format!("{straight_pass_us:.3}")));
     fields.push((String::from("simd"), crate::report::simd()));

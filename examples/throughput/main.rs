@@ -80,6 +80,9 @@ victims counts units, which are whole gangs.
 Claims: one, eight, last and island are claims of 1 device, of 8, of 1 where 7 of 8 are taken, and of 4
 of one island where 2 are taken, each for one pod and for a gang; cold is a fresh planner, warm one
 that has decided on such a gang. passes are of the straight pass.
+refused is a gang that does not fit, on so many nodes: plain by the strategy that proves nothing, search
+by the one that does, with the proof in a word. islands want one island more than there are, parts one
+part of a GPU more than its counters allow beside the others.
 
 The day: 20 gangs a second of 1, 2, 4 to 512 pods, in probability proportional to 1/size; a third
 require a rack, 5 % are spread over zones, 5 % repel by hostname; 60 % of decisions are of 200 known

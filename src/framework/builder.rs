@@ -45,6 +45,9 @@ struct Parts {
     filters: Vec<Arc<dyn FilterPlugin>>,
     /// The places of filters that judge room, if only of a pod that asks for nothing else.
     judging_room: Vec<usize>,
+    /// The places of filters and of scores, for all pods and for plain ones.
+    filter_places: Places,
+    score_places: Places,
     /// None of the filters needs to judge room.
     without_room_filter: bool,
     scores: Vec<(i64, Arc<dyn ScorePlugin>)>,
@@ -53,6 +56,30 @@ struct Parts {
     strategy: Strategy,
     device_choice: Option<Arc<dyn DeviceChoice>>,
     selectors: Option<Arc<dyn SelectorEvaluator>>,
+}
+
+/// The places of plugins of one stage.
+#[derive(Clone, Default)]
+struct Places {
+    all: Vec<usize>,
+    /// Without those that skip plain pods.
+    plain: Vec<usize>,
+}
+
+impl Places {
+    /// The places of plugins, each of which skips plain pods or not.
+    fn of(skipping: impl Iterator<Item = bool>) -> Places {
+        let all: Vec<(usize, bool)> = skipping.enumerate().collect();
+        let plain = all.iter().filter(|(_, skips)| !skips);
+        Places {
+            plain: plain.map(|(place, _)| *place).collect(),
+            all: all.iter().map(|(place, _)| *place).collect(),
+        }
+    }
+
+    fn of_pod(&self, pod: &PodShape) -> &[usize] {
+        if pod.is_plain() { &self.plain } else { &self.all }
+    }
 }
 
 /// Makes a [`Framework`].
@@ -217,6 +244,8 @@ impl FrameworkBuilder {
         let bare = PodShape::default();
         let judges = |place: &usize| parts.filters[*place].declare(&bare).room;
         parts.judging_room = (0..parts.filters.len()).filter(judges).collect();
+        parts.filter_places = Places::of(parts.filters.iter().map(FilterPlugin::skips_plain_pods));
+        parts.score_places = Places::of(parts.scores.iter().map(|(_, own)| own.skips_plain_pods()));
         Framework { parts: Arc::new(parts) }
     }
 }
@@ -297,6 +326,16 @@ impl Framework {
     /// The filters, in order.
     pub(crate) fn filters(&self) -> &[Arc<dyn FilterPlugin>] {
         &self.parts.filters
+    }
+
+    /// The places of the filters that concern a pod, in order.
+    pub(crate) fn filters_for(&self, pod: &PodShape) -> &[usize] {
+        self.parts.filter_places.of_pod(pod)
+    }
+
+    /// The places of the scores that concern a pod, in order.
+    pub(crate) fn scores_for(&self, pod: &PodShape) -> &[usize] {
+        self.parts.score_places.of_pod(pod)
     }
 
     /// The scores with their weights, in order.

@@ -99,8 +99,8 @@ impl<'a> Evaluation<'a> {
     pub fn score(&mut self, feasible: &[Row]) -> Vec<ScoreColumn> {
         let base = self.base;
         self.scores.clear();
-        for (index, (_, score)) in self.framework.scores().iter().enumerate() {
-            let declaration = score.declare(base.pod);
+        for &index in self.framework.scores_for(base.pod) {
+            let declaration = self.framework.scores()[index].1.declare(base.pod);
             let counters = Counter::of_declaration(&declaration, base.cluster, base.pod);
             let cx = Context { counters: &counters, ..base };
             let mut prepared = match self.framework.prepare_score(index, &cx) {

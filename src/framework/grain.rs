@@ -100,6 +100,7 @@ pub struct Grain {
 
 impl Grain {
     /// Nodes with the same values of these labels are alike.
+    #[inline]
     pub fn new(keys: impl IntoIterator<Item = LabelKey>) -> Grain {
         let mut keys: SmallVec<[LabelKey; 4]> = keys.into_iter().collect();
         keys.sort_unstable();

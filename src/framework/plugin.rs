@@ -69,6 +69,12 @@ pub trait FilterPlugin: Send + Sync {
         Declaration::cluster()
     }
 
+    /// Whether it concerns only pods with volumes, claims, device requests or resources that zones
+    /// align. Others are placed as if it were not there: it is neither declared nor prepared for them.
+    fn skips_plain_pods(&self) -> bool {
+        false
+    }
+
     /// Works something out for the pod of a context before any node is judged. What is prepared
     /// may keep the plugin itself, which is shared for that purpose.
     ///
@@ -94,6 +100,12 @@ pub trait ScorePlugin: Send + Sync {
     fn declare(&self, pod: &PodShape) -> Declaration {
         let _ = pod;
         Declaration::cluster()
+    }
+
+    /// Whether it concerns only pods with volumes, claims, device requests or resources that zones
+    /// align. Others are placed as if it were not there: it is neither declared nor prepared for them.
+    fn skips_plain_pods(&self) -> bool {
+        false
     }
 
     /// Works something out for the pod of a context before any node is scored; as
@@ -352,6 +364,10 @@ impl<P: FilterPlugin + ?Sized> FilterPlugin for Arc<P> {
         (**self).name()
     }
 
+    fn skips_plain_pods(&self) -> bool {
+        (**self).skips_plain_pods()
+    }
+
     fn declare(&self, pod: &PodShape) -> Declaration {
         (**self).declare(pod)
     }
@@ -364,6 +380,10 @@ impl<P: FilterPlugin + ?Sized> FilterPlugin for Arc<P> {
 impl<P: ScorePlugin + ?Sized> ScorePlugin for Arc<P> {
     fn name(&self) -> &str {
         (**self).name()
+    }
+
+    fn skips_plain_pods(&self) -> bool {
+        (**self).skips_plain_pods()
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {

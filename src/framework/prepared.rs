@@ -83,10 +83,13 @@ pub(crate) struct PreparedFilters {
 }
 
 impl Plugin {
-    /// Every filter and score of a framework: filters first, each kind in order.
-    pub(crate) fn all(framework: &Framework) -> impl Iterator<Item = Plugin> {
-        let filters = (0..framework.filters().len()).map(Plugin::Filter);
-        filters.chain((0..framework.scores().len()).map(Plugin::Score))
+    /// Every filter and score of a framework that concerns a pod: filters first, each kind in order.
+    pub(crate) fn all<'f>(
+        framework: &'f Framework,
+        pod: &PodShape,
+    ) -> impl Iterator<Item = Plugin> + use<'f> {
+        let filters = framework.filters_for(pod).iter().copied().map(Plugin::Filter);
+        filters.chain(framework.scores_for(pod).iter().copied().map(Plugin::Score))
     }
 
     pub(crate) fn declare(self, framework: &Framework, shape: &PodShape) -> Declaration {
@@ -188,8 +191,8 @@ impl PreparedFilters {
         suits: impl Fn(&Declaration) -> bool,
     ) -> PreparedFilters {
         let mut all = PreparedFilters::default();
-        for (index, filter) in framework.filters().iter().enumerate() {
-            let declaration = filter.declare(cx.pod);
+        for &index in framework.filters_for(cx.pod) {
+            let declaration = framework.filters()[index].declare(cx.pod);
             if suits(&declaration) {
                 all.add(framework, index, &declaration, cx);
             }

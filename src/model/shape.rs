@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use super::Labels;
 use super::affinity::{NodeAffinity, PodAffinityTerm, WeightedPodAffinityTerm};
@@ -20,7 +21,7 @@ use super::volume::PodVolume;
 /// So the crate judges a shape once and places as many pods of it as are wanted.
 ///
 /// Lists keep the order they are given in; two shapes are equal if they are written alike.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
 #[non_exhaustive]
@@ -78,6 +79,115 @@ pub struct PodShape {
     /// Names of nodes that the queue keeps the pod from while a place is searched.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) avoids: Vec<String>,
+}
+
+/// Whether two lists are equal. Most lists of a shape are empty, and that is all there is to see.
+#[inline]
+fn alike<T: PartialEq>(one: &[T], other: &[T]) -> bool {
+    one.len() == other.len() && (one.is_empty() || one == other)
+}
+
+#[inline]
+fn alike_labels(one: &Labels, other: &Labels) -> bool {
+    one.len() == other.len() && (one.is_empty() || one == other)
+}
+
+impl PartialEq for PodShape {
+    /// Field by field, as derived; a planner compares shapes for each group.
+    fn eq(&self, other: &PodShape) -> bool {
+        // All fields are named, so that none is forgotten.
+        let PodShape {
+            namespace,
+            labels,
+            requests,
+            existing_requests,
+            incoming_requests,
+            node_name,
+            node_selector,
+            node_affinity,
+            tolerations,
+            spread,
+            owner_selector,
+            pod_affinity,
+            pod_anti_affinity,
+            preferred_pod_affinity,
+            preferred_pod_anti_affinity,
+            ports,
+            images,
+            containers,
+            devices,
+            zones,
+            volumes,
+            claims,
+            attributes,
+            avoids,
+        } = self;
+        *existing_requests == other.existing_requests
+            && *containers == other.containers
+            && *requests == other.requests
+            && *incoming_requests == other.incoming_requests
+            && *namespace == other.namespace
+            && alike_labels(labels, &other.labels)
+            && *node_name == other.node_name
+            && alike_labels(node_selector, &other.node_selector)
+            && *node_affinity == other.node_affinity
+            && alike(tolerations, &other.tolerations)
+            && alike(spread, &other.spread)
+            && *owner_selector == other.owner_selector
+            && alike(pod_affinity, &other.pod_affinity)
+            && alike(pod_anti_affinity, &other.pod_anti_affinity)
+            && alike(preferred_pod_affinity, &other.preferred_pod_affinity)
+            && alike(preferred_pod_anti_affinity, &other.preferred_pod_anti_affinity)
+            && alike(ports, &other.ports)
+            && alike(images, &other.images)
+            && alike(devices, &other.devices)
+            && zones.least == other.zones.least
+            && alike(&zones.parts, &other.zones.parts)
+            && alike(volumes, &other.volumes)
+            && alike(claims, &other.claims)
+            && alike_labels(attributes, &other.attributes)
+            && alike(avoids, &other.avoids)
+    }
+}
+
+impl Hash for PodShape {
+    /// Lists that few pods have count only where there are some.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let PodShape {
+            namespace,
+            labels,
+            requests,
+            existing_requests,
+            incoming_requests,
+            node_name,
+            node_selector,
+            node_affinity,
+            tolerations,
+            spread,
+            owner_selector,
+            pod_affinity,
+            pod_anti_affinity,
+            preferred_pod_affinity,
+            preferred_pod_anti_affinity,
+            ports,
+            images,
+            containers,
+            devices,
+            zones,
+            volumes,
+            claims,
+            attributes,
+            avoids,
+        } = self;
+        (namespace, labels, requests, existing_requests, incoming_requests).hash(state);
+        (node_name, node_selector, node_affinity, tolerations, spread).hash(state);
+        (owner_selector, pod_affinity, pod_anti_affinity).hash(state);
+        (preferred_pod_affinity, preferred_pod_anti_affinity).hash(state);
+        (ports, images, containers, devices, attributes).hash(state);
+        if !(volumes.is_empty() && claims.is_empty() && avoids.is_empty() && zones.is_empty()) {
+            (zones, volumes, claims, avoids).hash(state);
+        }
+    }
 }
 
 /// A port taken on the node itself.
@@ -147,6 +257,14 @@ impl PodShape {
             MEMORY => self.existing_requests[1] = amount,
             _ => {}
         }
+    }
+
+    /// Whether the pod has no volumes, no claims, no device requests, and nothing that zones align.
+    pub fn is_plain(&self) -> bool {
+        self.volumes.is_empty()
+            && self.claims.is_empty()
+            && self.devices.is_empty()
+            && self.zones.is_empty()
     }
 
     /// Whether a pod's placement can be judged by another's presence: it has affinity terms of

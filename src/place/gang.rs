@@ -26,6 +26,7 @@ pub struct Gang {
     roster: Arc<Roster>,
     /// `None` if no pod has claims.
     bare: Option<Arc<Bare>>,
+    has_volumes: bool,
 }
 
 /// Shapes without their claims.
@@ -69,7 +70,8 @@ impl Gang {
         group.check()?;
         let roster = Arc::new(Roster::new(group));
         let bare = Bare::new(roster.shapes());
-        Ok(Gang { roster, bare })
+        let has_volumes = roster.shapes().iter().any(|shape| !shape.volumes.is_empty());
+        Ok(Gang { roster, bare, has_volumes })
     }
 
     /// The same of a workload, as one gang of all its groups.
@@ -120,8 +122,15 @@ impl Gang {
     }
 
     /// The shapes without their claims; `None` if no pod has any.
+    #[inline]
     pub(crate) fn bare(&self) -> Option<&Bare> {
         self.bare.as_deref()
+    }
+
+    /// Whether a pod names volumes.
+    #[inline]
+    pub(crate) fn has_volumes(&self) -> bool {
+        self.has_volumes
     }
 
     pub(crate) fn roster(&self) -> &Arc<Roster> {

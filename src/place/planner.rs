@@ -189,7 +189,9 @@ fn outcome(task: Task<'_>, answer: Answer, spare: &mut Vec<Member>) -> Outcome {
             permit(task, plan)
         }
         Answer::Unplaced { mut reason, partial } => {
-            reason.partial = partial.map(|layout| plan_of(task, layout).0);
+            if let Some(layout) = partial {
+                reason.partial = Some(plan_of(task, layout).0);
+            }
             Outcome::Unplaced(*reason)
         }
     }
@@ -197,16 +199,20 @@ fn outcome(task: Task<'_>, answer: Answer, spare: &mut Vec<Member>) -> Outcome {
 
 /// The plan of a layout, and the layout's list of members, emptied.
 fn plan_of(task: Task<'_>, mut layout: Layout) -> (Plan, Vec<Member>) {
-    let mut members = Vec::with_capacity(layout.members.len());
-    let mut devices = Vec::new();
+    let count = layout.members.len();
+    let (mut members, mut devices) = (Vec::with_capacity(count), Vec::new());
     for (at, member) in layout.members.drain(..).enumerate() {
         members.push(PlanMember { row: member.row.as_u32(), member: member.number });
         if member.devices.is_some() {
+            if devices.is_empty() {
+                devices.reserve(count);
+            }
             devices.resize(at, None);
             devices.push(member.devices);
         }
     }
-    let volumes = volumes_of(task, &members, &devices);
+    let has_volumes = task.gang.has_volumes();
+    let volumes = if has_volumes { volumes_of(task, &members, &devices) } else { Vec::new() };
     let plan = Plan {
         roster: Arc::clone(task.gang.roster()),
         nodes: Arc::clone(&task.cluster.columns.spec),
@@ -222,15 +228,13 @@ fn plan_of(task: Task<'_>, mut layout: Layout) -> (Plan, Vec<Member>) {
 }
 
 /// Volumes for the claims of members: the members are placed once more, in order.
+#[cold]
 fn volumes_of(
     task: Task<'_>,
     members: &[PlanMember],
     devices: &[Option<Devices>],
 ) -> Vec<Option<Arc<VolumeBindings>>> {
     let mut volumes = Vec::new();
-    if task.gang.all_shapes().iter().all(|shape| shape.volumes.is_empty()) {
-        return volumes;
-    }
     let mut txn = task.cluster.txn().rearranging();
     let mut pods = task.gang.roster().pods();
     for (at, member) in members.iter().enumerate() {

@@ -97,6 +97,10 @@ impl FilterPlugin for DynamicResources {
         "DynamicResources"
     }
 
+    fn skips_plain_pods(&self) -> bool {
+        true
+    }
+
     fn declare(&self, pod: &PodShape) -> Declaration {
         DynamicResources::declared(pod)
     }
@@ -123,6 +127,10 @@ impl PreparedFilter for Claims {
 impl ScorePlugin for DynamicResources {
     fn name(&self) -> &'static str {
         "DynamicResources"
+    }
+
+    fn skips_plain_pods(&self) -> bool {
+        true
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {

@@ -334,6 +334,7 @@ impl Columns {
         [1, 2].map(|sum| self.column(chunk, sum).unwrap_or(&[]))
     }
 
+    #[inline]
     fn column(&self, chunk: usize, sum: usize) -> Option<&[i64]> {
         self.usage.get(chunk)?.sums.column(sum)
     }

@@ -104,7 +104,7 @@ impl Cluster {
         let Some(row) = row else {
             return Ok(self.pods.insert(pod, entry, (NONE, NONE), devices));
         };
-        let claimed = &shape.shape.claims;
+        let holds = devices.is_some() || shape.has_claims;
         let head = self.columns.count(row, shape, 1);
         let (shape, deleting) = (entry.shape, pod.deleting);
         let change = Change::Pods { row: row.as_u32(), shape, added: true, deleting };
@@ -113,7 +113,6 @@ impl Cluster {
         if let Some(next) = self.pods.record_mut(next) {
             next.previous = slot;
         }
-        let holds = devices.is_some() || !claimed.is_empty();
         let slot = self.pods.insert(pod, entry, (row.as_u32(), next), devices);
         if holds {
             self.count_devices(row, slot, 1);

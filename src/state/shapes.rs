@@ -26,6 +26,8 @@ pub(crate) struct ShapeEntry {
     pub(crate) narrow_devices: bool,
     /// Whether requests of node resources are.
     pub(crate) narrow: bool,
+    /// Whether its pods name claims.
+    pub(crate) has_claims: bool,
     /// The state of a hash of a pod's identity after the namespace.
     pub(crate) namespace_hash: FixedHasher,
 }
@@ -167,6 +169,7 @@ impl Shapes {
             requests,
             devices,
             narrow_devices,
+            has_claims: !shape.claims.is_empty(),
         }));
         let home = Home::of(shape);
         let id = if let Some(id) = self.free.pop() {

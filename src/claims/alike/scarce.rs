@@ -31,8 +31,11 @@ pub(crate) struct Scarcity {
     pub(crate) fits: u64,
 }
 
-/// The most different requests that are compared.
+/// The most different claims that are compared, the most pairs of request and device that are judged,
+/// and the most devices that are compared for pairs of requests.
 const DIFFERENT: usize = 64;
+const JUDGED: usize = 1 << 20;
+const COMPARED: usize = 1 << 26;
 
 /// A request of claims that have no devices yet.
 struct Request<'a> {
@@ -84,7 +87,7 @@ struct Device<'a> {
 
 /// The first scarcity of devices for pods that must all be placed on some rows.
 ///
-/// O(devices × different requests²).
+/// O(devices × different requests²). `None`, too, if these are too many to compare.
 pub(crate) fn scarcity(
     cluster: &Cluster,
     evaluator: &dyn SelectorEvaluator,
@@ -108,6 +111,11 @@ pub(crate) fn scarcity(
     let names = rows.iter().filter_map(|row| cluster.view(*row)).map(NodeView::name);
     let names: BTreeSet<&str> = names.collect();
     let devices = devices_of(cluster, &names);
+    let count: usize = wanted.iter().map(|own| own.spec.requests.len()).sum();
+    let judged = count.saturating_mul(devices.len());
+    if judged > JUDGED || judged.saturating_mul(count) > COMPARED {
+        return None;
+    }
     let mut requests = Vec::new();
     for (wanted, &(pod, claim, _, claims)) in wanted.iter().zip(&specs) {
         for place in 0..wanted.spec.requests.len() {

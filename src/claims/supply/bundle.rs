@@ -43,12 +43,13 @@ impl Bundles {
     }
 
     /// Whether a node has the devices for a bundle, given as places of its claims. `None` if that
-    /// takes too long to find out, or an expression fails.
+    /// takes too long to find out, or an expression fails. `left` is lowered by the devices tried.
     pub(crate) fn serves(
         &self,
         cluster: &Cluster,
         node: NodeView<'_>,
         bundle: &[usize],
+        left: &mut u64,
     ) -> Option<bool> {
         if bundle.is_empty() {
             return Some(true);
@@ -57,9 +58,12 @@ impl Bundles {
             return None;
         }
         let wanted = bundle.iter().map(|place| &self.wanted[*place]).collect();
-        let mut search = Search::new(cluster.claims(), node, wanted, STEPS, None).ok()?;
+        let steps = Steps(STEPS.0.min(*left));
+        let mut search = Search::new(cluster.claims(), node, wanted, steps, None).ok()?;
         search.sort(&self.alike);
-        search.next_solution().ok()
+        let found = search.next_solution().ok();
+        *left -= steps.0 - search.steps().0;
+        found
     }
 }
 

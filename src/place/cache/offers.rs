@@ -9,6 +9,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use smallvec::SmallVec;
+
 use crate::base::hash::FixedMap;
 use crate::claims::{How, PreparedClaims};
 use crate::framework::Framework;
@@ -32,6 +34,8 @@ pub(crate) struct Offers {
     is_local: bool,
     kinds: Vec<Kind>,
     kept: usize,
+    /// Emptied, for reuse.
+    guests: Guests,
 }
 
 impl core::fmt::Debug for Offers {
@@ -56,7 +60,7 @@ struct Offer {
     /// The last change of any pool that this was found right after.
     seen: u64,
     /// The devices of one pod after another.
-    pods: Vec<Devices>,
+    pods: SmallVec<[Devices; 2]>,
     /// Whether no pod gets devices after those.
     is_all: bool,
 }
@@ -64,7 +68,7 @@ struct Offer {
 /// Members placed on a row by the decision under way.
 #[derive(Debug, Default)]
 pub(crate) struct Guests {
-    rows: FixedMap<u32, Vec<(u32, Devices)>>,
+    rows: FixedMap<u32, SmallVec<[(u32, Devices); 1]>>,
 }
 
 impl Guests {
@@ -81,11 +85,22 @@ impl Guests {
     }
 
     fn on(&self, row: Row) -> &[(u32, Devices)] {
-        self.rows.get(&row.as_u32()).map_or(&[], Vec::as_slice)
+        self.rows.get(&row.as_u32()).map_or(&[], SmallVec::as_slice)
     }
 }
 
 impl Offers {
+    /// Room for the members of the next decision.
+    pub(crate) fn take_guests(&mut self) -> Guests {
+        core::mem::take(&mut self.guests)
+    }
+
+    /// Keeps the room for the decision after it. O(capacity).
+    pub(crate) fn give_back(&mut self, mut guests: Guests) {
+        guests.rows.clear();
+        self.guests = guests;
+    }
+
     /// Brings the offers up to date. False if devices are published that several nodes reach: what a
     /// row offers then depends on others.
     pub(crate) fn sync(&mut self, cluster: &Cluster, framework: &Framework) -> bool {
@@ -177,7 +192,7 @@ impl Offer {
             node: node.id(),
             pools: stamped.collect(),
             seen: book.usage_stamp(),
-            pods: Vec::new(),
+            pods: SmallVec::new(),
             is_all: false,
         }
     }

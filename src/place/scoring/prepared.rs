@@ -77,7 +77,7 @@ impl PreparedPlugins {
             counts: true,
         };
         let cx = Context::new(cluster, shape);
-        for plugin in Plugin::all(framework) {
+        for plugin in Plugin::all(framework, shape) {
             let declaration = plugin.declare(framework, shape);
             if !declaration.is_cacheable() {
                 return None;

@@ -97,7 +97,7 @@ fn judge(model: &Problem<'_>, txn: &Txn, class: usize, nodes: &[u32]) -> Vec<(u3
 
 /// Whether a pod that is placed changes verdicts and totals of a shape on its own node only.
 fn is_node_local(framework: &Framework, shape: &PodShape) -> bool {
-    Plugin::all(framework).all(|plugin| {
+    Plugin::all(framework, shape).all(|plugin| {
         let (declaration, score) = (plugin.declare(framework, shape), plugin.score(framework));
         declaration.is_pod_local()
             && !declaration.reads_feasible

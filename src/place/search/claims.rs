@@ -20,7 +20,7 @@ use super::parts::Parts;
 use super::problem::Problem;
 use super::proof;
 use super::question::{Question, names};
-use super::together::shortage;
+use super::together::{Effort, shortage};
 use crate::claims::{Alike, Paused, PreparedClaims, Steps, scarcity};
 use crate::framework::device_fit::choose_devices;
 use crate::framework::{Evaluation, Framework};
@@ -67,7 +67,8 @@ pub(super) fn place(task: Task<'_>, workspace: &mut Workspace) -> Result<Answer,
     let is_judged = task.framework.filters().iter().any(|own| own.name() == FILTER);
     let required: Vec<&Pod> = ask.required().into_iter().map(|(_, pod)| pod).collect();
     let (mut open, mut proven) = (false, true);
-    let mut budget = task.request.budget;
+    let (mut budget, mut effort) = (task.request.budget, Effort::default());
+    let mut search = None;
     for (at, (key, candidate)) in candidates.iter().enumerate() {
         let rows = candidate.rows(Some(&rows)).unwrap_or(&rows);
         if lacks[at] == Lack::Searched && is_judged {
@@ -83,7 +84,7 @@ pub(super) fn place(task: Task<'_>, workspace: &mut Workspace) -> Result<Answer,
             });
         }
         if lacks[at] == Lack::Searched && is_judged && ask.need == ask.all() {
-            let short = shortage(task, workspace, rows);
+            let short = shortage(task, workspace, rows, &mut effort);
             lacks[at] = short.map_or(Lack::Searched, |own| Lack::Claims {
                 pods: own.pods,
                 need: own.need,
@@ -93,14 +94,15 @@ pub(super) fn place(task: Task<'_>, workspace: &mut Workspace) -> Result<Answer,
         if lacks[at] != Lack::Searched {
             continue;
         }
-        let mut search = ClaimSearch::new(task, rows);
+        let search = search.get_or_insert_with(|| ClaimSearch::new(task));
+        search.begin(rows);
         let part = budget / (candidates.len() - at) as u64;
         let mut left = part;
         let found = search.solve(&mut left)?;
         budget -= part - left;
         match found {
             Solved::Found => {
-                let mut layout = search.layout();
+                let mut layout = search.take_layout();
                 if let Some(domain_key) = key.and_then(|key| ask.domain_key(cluster, key)) {
                     let asked = (ask.name.clone(), Some(&group.topology));
                     let range = (0, layout.members.len());
@@ -233,7 +235,8 @@ enum Seat {
 }
 
 impl<'a> ClaimSearch<'a> {
-    fn new(task: Task<'a>, rows: &'a [Row]) -> ClaimSearch<'a> {
+    /// A search without rows. O(pods + devices × different demands).
+    fn new(task: Task<'a>) -> ClaimSearch<'a> {
         let Task { cluster, framework, gang, .. } = task;
         let group = gang.group();
         let waiting = group.pods.iter().enumerate();
@@ -266,13 +269,20 @@ impl<'a> ClaimSearch<'a> {
             task,
             others: framework.without_filter(FILTER),
             kinds,
-            rows,
+            rows: &[],
             alike,
             txn: cluster.txn(),
             placed: Vec::new(),
             steps: 0,
             faulted: false,
         }
+    }
+
+    /// Begins anew, in some rows.
+    fn begin(&mut self, rows: &'a [Row]) {
+        self.rows = rows;
+        self.faulted = false;
+        self.kinds.iter_mut().for_each(|kind| kind.failures = 0);
     }
 
     /// Whether the search, run to its end, has left nothing out: the order of members and the choice
@@ -291,8 +301,8 @@ impl<'a> ClaimSearch<'a> {
         })
     }
 
-    fn layout(self) -> Layout {
-        Layout { members: self.placed, domains: Vec::new() }
+    fn take_layout(&mut self) -> Layout {
+        Layout { members: core::mem::take(&mut self.placed), domains: Vec::new() }
     }
 
     /// Searches in rounds, then to the end.

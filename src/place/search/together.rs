@@ -9,6 +9,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 
 use super::problem::Problem;
 use crate::claims::Bundles;
@@ -20,9 +21,26 @@ use crate::state::Row;
 
 /// The most combinations of placed units that are told apart.
 const STATES: usize = 1 << 12;
-/// How often nodes are asked for devices in all, and how many combinations are put together.
+/// For all domains of a group: how often nodes are asked for devices, how many devices are tried, and
+/// how many combinations are put together.
 const ASKED: u64 = 1 << 13;
+const TRIED: u64 = 1 << 20;
 const SUMS: u64 = 1 << 22;
+
+/// Knowledge that counts in several domains share, and what is left of their work.
+pub(super) struct Effort {
+    /// Made by the first count; `None` if the claims cannot be counted.
+    bundles: OnceCell<Option<Bundles>>,
+    asked: u64,
+    tried: u64,
+    sums: u64,
+}
+
+impl Default for Effort {
+    fn default() -> Effort {
+        Effort { bundles: OnceCell::new(), asked: ASKED, tried: TRIED, sums: SUMS }
+    }
+}
 
 /// Pods of which fewer can be placed than must be.
 pub(super) struct Shortage {
@@ -50,14 +68,23 @@ pub(super) fn shortage(
     task: Task<'_>,
     workspace: &mut Workspace,
     rows: &[Row],
+    effort: &mut Effort,
 ) -> Option<Shortage> {
+    if effort.asked == 0 || effort.tried == 0 || matches!(effort.bundles.get(), Some(None)) {
+        return None;
+    }
     let (Task { cluster, framework, gang, request }, rooms) =
         (task, &mut workspace.caches.capacity);
     let model = Problem::new(cluster, framework, gang, request.now, Some(rows.to_vec()), rooms);
     let (kinds, specs) = kinds_of(&model)?;
-    let specs: Vec<&Arc<ClaimSpec>> = specs.iter().collect();
-    let bundles = Bundles::new(cluster, framework.selectors(), &specs)?;
-    let mut count = Count { model: &model, bundles, asked: ASKED, sums: SUMS };
+    let Effort { bundles, asked, tried, sums } = effort;
+    // Members are the same in all domains, and so are their claims.
+    let bundles = bundles.get_or_init(|| {
+        let specs: Vec<&Arc<ClaimSpec>> = specs.iter().collect();
+        Bundles::new(cluster, framework.selectors(), &specs)
+    });
+    let bundles = bundles.as_ref()?;
+    let mut count = Count { model: &model, bundles, asked, tried, sums };
     let all: Vec<&Kind> = kinds.iter().collect();
     let alone = all.iter().map(core::slice::from_ref).filter(|kind| !kind[0].specs.is_empty());
     let together = Some(&all[..]).filter(|all| all.len() > 1);
@@ -146,9 +173,10 @@ fn kinds_of(model: &Problem<'_>) -> Option<(Vec<Kind>, Vec<Arc<ClaimSpec>>)> {
 /// A count of units on nodes, with what is left of its work.
 struct Count<'m, 'a> {
     model: &'m Problem<'a>,
-    bundles: Bundles,
-    asked: u64,
-    sums: u64,
+    bundles: &'m Bundles,
+    asked: &'m mut u64,
+    tried: &'m mut u64,
+    sums: &'m mut u64,
 }
 
 impl Count<'_, '_> {
@@ -166,7 +194,7 @@ impl Count<'_, '_> {
         reached[0] = true;
         for node in 0..self.model.rows.len() as u32 {
             let served = self.served(kinds, node)?;
-            self.sums = self.sums.checked_sub((served.len() * states) as u64)?;
+            *self.sums = self.sums.checked_sub((served.len() * states) as u64)?;
             for state in (0..states).rev() {
                 if !reached[state] {
                     continue;
@@ -221,8 +249,8 @@ impl Count<'_, '_> {
                 if taken.iter().zip(&free).any(is_over) {
                     continue;
                 }
-                self.asked = self.asked.checked_sub(1)?;
-                if self.bundles.serves(model.cluster, view, &bundle)? {
+                *self.asked = self.asked.checked_sub(1)?;
+                if self.bundles.serves(model.cluster, view, &bundle, self.tried)? {
                     all.push(more.clone());
                     open.push((more, at));
                 }

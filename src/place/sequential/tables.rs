@@ -107,9 +107,9 @@ impl<'a> TableEngine<'a> {
         if uniform.as_ref().is_some_and(|uniform| uniform.is_refused(cache, cluster, framework)) {
             return Opened::TooFew;
         }
-        cache.sync(cluster, framework, request.salt);
         let wanted = uniform.map_or(0, |uniform| uniform.wanted);
-        match open_tables(cache, cluster, framework, gang, wanted) {
+        let pods = (gang.all_shapes(), gang.members());
+        match open_tables(cache, (cluster, framework), request.salt, pods, wanted) {
             Some(Ok(indices)) => {
                 let tables = Tables::Kept { cache, run, indices };
                 Opened::Fast(TableEngine { cluster, framework, gang, tables })
@@ -120,16 +120,17 @@ impl<'a> TableEngine<'a> {
     }
 }
 
-/// The indices of the tables of a gang's shapes, with the scratch ready for them. `None` if they
-/// cannot answer for the gang; `Err` if fewer than `wanted` pods fit.
-fn open_tables(
+/// The indices of the tables of some shapes, in the cache that is brought up to date, with the scratch
+/// ready for them. `None` if they cannot answer for so many members; `Err` if fewer than `wanted` pods
+/// fit.
+pub(super) fn open_tables(
     cache: &mut PlannerCache,
-    cluster: &Cluster,
-    framework: &Framework,
-    gang: &Gang,
+    (cluster, framework): (&Cluster, &Framework),
+    salt: u64,
+    (shapes, members): (&[Arc<PodShape>], usize),
     wanted: usize,
 ) -> Option<Result<SmallVec<[usize; 4]>, TooFew>> {
-    let shapes = gang.all_shapes();
+    cache.sync(cluster, framework, salt);
     cache.affinity = shapes.iter().any(|shape| shape.has_pod_affinity());
     #[cfg(feature = "parallel")]
     cache.prebuild(cluster, framework, shapes);
@@ -142,11 +143,11 @@ fn open_tables(
         indices.push(index);
     }
     // Tables show plugins the sums of what was placed, not the pods themselves.
-    if gang.members() > 1 && indices.iter().any(|&index| cache.reads_pods(index)) {
+    if members > 1 && indices.iter().any(|&index| cache.reads_pods(index)) {
         return None;
     }
     cache.has_non_local = indices.iter().any(|&index| cache.tables[index].has_non_local());
-    if !indices.iter().all(|&index| cache.tables[index].resolve(cluster, gang.members())) {
+    if !indices.iter().all(|&index| cache.tables[index].resolve(cluster, members)) {
         return None;
     }
     let PlannerCache { scratch, tables, .. } = cache;

@@ -1,6 +1,6 @@
 //! Devices of claims, counted again from the slices as they are published.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -56,16 +56,15 @@ impl<'a> Devices<'a> {
             left: counters(cluster),
             claims: Vec::new(),
         };
+        let names: BTreeSet<&str> =
+            rows.iter().filter_map(|row| Some(cluster.view(*row)?.name())).collect();
         for slice in cluster.claims().slices() {
             // Devices of a pool with counters may concern any node.
             let home = match (&slice.nodes, slice.counters.is_empty()) {
                 (NodeReach::Node(name), true) => Some(name.as_str()),
                 _ => None,
             };
-            let is_row = |name: &str| {
-                rows.iter().any(|row| cluster.view(*row).is_some_and(|node| node.name() == name))
-            };
-            if home.is_none_or(is_row) {
+            if home.is_none_or(|home| names.contains(home)) {
                 for device in &slice.devices {
                     let (driver, pool) = (&slice.driver, &slice.pool);
                     let usage = cluster.claims().usage(driver, pool, &device.name);
@@ -75,7 +74,7 @@ impl<'a> Devices<'a> {
                 }
             }
         }
-        let mut named: Vec<(&str, &str)> = Vec::new();
+        let mut named: BTreeSet<(&str, &str)> = BTreeSet::new();
         for pod in pods {
             for own in &pod.shape().claims {
                 let name = match &own.source {
@@ -90,9 +89,8 @@ impl<'a> Devices<'a> {
                 let key = (&*pod.shape().namespace, name.as_str());
                 let Some(record) = cluster.claims().claim(key.0, key.1) else { continue };
                 if let (Some(claim), None) = (record.claim(), record.allocation())
-                    && !named.contains(&key)
+                    && named.insert(key)
                 {
-                    named.push(key);
                     all.claims.push((pod, &own.name, &claim.spec));
                 }
             }

@@ -29,6 +29,10 @@ impl FilterPlugin for DeviceFit {
         "DeviceFit"
     }
 
+    fn skips_plain_pods(&self) -> bool {
+        true
+    }
+
     fn declare(&self, _: &PodShape) -> Declaration {
         Declaration::usage().monotone()
     }

@@ -23,6 +23,10 @@ impl FilterPlugin for ZoneFit {
         "ZoneFit"
     }
 
+    fn skips_plain_pods(&self) -> bool {
+        true
+    }
+
     fn declare(&self, shape: &PodShape) -> Declaration {
         // With several containers, less room can turn the first away from the zone of the second.
         let alone = shape.zones.parts.len() <= 1;

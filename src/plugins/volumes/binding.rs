@@ -59,6 +59,10 @@ impl FilterPlugin for VolumeBinding {
         NAME
     }
 
+    fn skips_plain_pods(&self) -> bool {
+        true
+    }
+
     fn declare(&self, pod: &PodShape) -> Declaration {
         of_claims(pod).monotone()
     }
@@ -84,6 +88,10 @@ impl PreparedFilter for Claims {
 impl ScorePlugin for StorageCapacityScore {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn skips_plain_pods(&self) -> bool {
+        true
     }
 
     fn declare(&self, pod: &PodShape) -> Declaration {

@@ -107,6 +107,10 @@ impl FilterPlugin for NodeVolumeLimits {
         "NodeVolumeLimits"
     }
 
+    fn skips_plain_pods(&self) -> bool {
+        true
+    }
+
     fn declare(&self, pod: &PodShape) -> Declaration {
         if may_migrate(pod) { Declaration::cluster() } else { of_claims(pod) }
     }

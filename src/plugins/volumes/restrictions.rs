@@ -41,6 +41,10 @@ impl FilterPlugin for VolumeRestrictions {
         "VolumeRestrictions"
     }
 
+    fn skips_plain_pods(&self) -> bool {
+        true
+    }
+
     fn declare(&self, pod: &PodShape) -> Declaration {
         let claims = of_claims(pod);
         if claims.is_pod_independent() && disks(pod).next().is_some() {

@@ -69,6 +69,10 @@ impl FilterPlugin for VolumeZone {
         "VolumeZone"
     }
 
+    fn skips_plain_pods(&self) -> bool {
+        true
+    }
+
     fn declare(&self, pod: &PodShape) -> Declaration {
         of_claims(pod).monotone()
     }

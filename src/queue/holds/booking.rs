@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::kept_devices::put_again;
 use crate::base::{ObjectName, Time};
 use crate::framework::Evaluation;
 use crate::model::{Pod, PodGroup};
@@ -138,8 +139,8 @@ impl Booked {
         }
         let mut kept = Vec::new();
         let before = self.out.len();
-        for (placeholder, node) in left.into_iter().flatten() {
-            if self.add(world, &placeholder, &node) {
+        for (mut placeholder, node) in left.into_iter().flatten() {
+            if self.add(world, &mut placeholder, &node) {
                 kept.push((placeholder, node));
             } else {
                 self.out.push(Out { placeholder, node, by: None });
@@ -152,7 +153,7 @@ impl Booked {
     }
 
     /// Adds a placeholder again if its pod would fit. Returns whether it did.
-    fn add(&self, world: &mut World, placeholder: &Pod, node: &str) -> bool {
+    fn add(&self, world: &mut World, placeholder: &mut Pod, node: &str) -> bool {
         let Some(pod) = self.pods.get(&placeholder.name) else { return false };
         let suits = world.cluster().node(node).is_some_and(|node| {
             let shape = pod.shape();
@@ -161,7 +162,7 @@ impl Booked {
                 .filter(node)
                 .is_ok()
         });
-        suits && world.add_pod(placeholder.clone()).is_ok()
+        suits && put_again(world, placeholder, pod.shape())
     }
 
     /// Begins the window. Returns whether it did so now.
@@ -203,7 +204,7 @@ impl Booked {
                 split.is_some_and(|(space, name)| world.cluster().pod(space, name).is_some());
             if is_used || own.by.is_some() != of_owners {
                 self.out.push(own);
-            } else if self.add(world, &own.placeholder, &own.node) {
+            } else if self.add(world, &mut own.placeholder, &own.node) {
                 nodes.push(own.node.clone());
                 standing.push((own.placeholder, own.node));
             } else {

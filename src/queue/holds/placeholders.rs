@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use super::Holds;
 use super::booking::{Booked, BookingStep};
 use super::hold::{Cause, Hold, HoldId};
+use super::kept_devices::{HeldClaims, hold_claims};
 use crate::base::Time;
 use crate::model::{Pod, PodShape};
 use crate::queue::terms::RESERVED_NAMESPACE;
@@ -66,7 +67,7 @@ impl Holds {
         id: GroupId,
         plan: &Plan,
     ) -> Placeholders {
-        let mut placeholders = Vec::with_capacity(plan.len());
+        let (mut placeholders, mut held) = (Vec::with_capacity(plan.len()), HeldClaims::new());
         for (index, assignment) in plan.assignments().enumerate() {
             let node = assignment.node();
             if world.cluster().node(node).is_none() {
@@ -75,6 +76,7 @@ impl Holds {
             let name = format!("{id}-{index}");
             let mut pod = placeholder(name, assignment.pod(), node, assignment.devices());
             pod.zone_shares = assignment.zone_shares().to_vec();
+            hold_claims(&mut pod, assignment.pod(), assignment.allocations(), &mut held);
             if world.add_pod(pod.clone()).is_ok() {
                 placeholders.push((pod, node.to_owned()));
             }

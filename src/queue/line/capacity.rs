@@ -47,7 +47,7 @@ pub(in crate::queue) fn is_by_room(
 
 /// Whether any plugin reads beyond the node for a shape.
 pub(in crate::queue) fn reads_beyond_node(framework: &Framework, shape: &PodShape) -> bool {
-    let mut plugins = Plugin::all(framework);
+    let mut plugins = Plugin::all(framework, shape);
     !framework.domain_scores().is_empty()
         || plugins.any(|plugin| !plugin.declare(framework, shape).is_node_local())
 }

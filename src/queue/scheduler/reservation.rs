@@ -20,7 +20,7 @@ use crate::framework::Evaluation;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
 use crate::place::Outcome;
 use crate::queue::groups::{Phase, QueuedGroup};
-use crate::queue::holds::{Drain, Holds, differing_nodes, free_part};
+use crate::queue::holds::{Drain, Holds, differing_nodes, free_part, put_again};
 use crate::queue::line::shortage::{KnownRoom, needed_members, shapes};
 use crate::queue::settings::ReservationPolicy;
 use crate::queue::terms::RESERVED_NAMESPACE;
@@ -472,9 +472,10 @@ impl Scheduler {
                 domain.is_none_or(|(key, value)| node.has_label(key, value))
                     && evaluation.filter(node).is_ok()
             });
-            if suits && self.world.add_pod(pod.clone()).is_ok() {
+            let mut pod = pod.clone();
+            if suits && put_again(&mut self.world, &mut pod, shape) {
                 *left -= 1;
-                kept.push((pod.clone(), node.clone()));
+                kept.push((pod, node.clone()));
             }
         }
         kept

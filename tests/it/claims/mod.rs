@@ -5,6 +5,7 @@ mod explained;
 mod fast;
 mod preparing;
 mod properties;
+mod queue;
 mod soundness;
 mod state;
 mod trees;

@@ -456,3 +456,28 @@ spec:
     });
     assert_eq!(handle, Some("vol-1"));
 }
+
+#[test]
+fn the_example_is_placed_with_an_island_for_each_pod() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/manifests/claims/gang.yaml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let manifests = written(&text).unwrap();
+    assert!(manifests.notes.is_empty(), "{:?}", manifests.notes);
+    let pods = placed(&manifests).unwrap();
+    let mut islands = BTreeSet::new();
+    for devices in pods.values() {
+        let of = |(node, device): &(String, String)| {
+            let number: u32 = device.strip_prefix("gpu-").unwrap().parse().unwrap();
+            (node.clone(), number / 4)
+        };
+        let own: BTreeSet<(String, u32)> = devices.iter().map(of).collect();
+        assert_eq!((devices.len(), own.len()), (4, 1), "{devices:?}");
+        islands.extend(own);
+    }
+    assert_eq!((pods.len(), islands.len()), (3, 3));
+    // A fourth pod finds no island.
+    let four = text.replace("minCount: 3", "minCount: 4");
+    let last = text.rsplit("---").next().unwrap().replace("trainer-2", "trainer-3");
+    let why = placed(&written(&format!("{four}---{last}")).unwrap()).unwrap_err();
+    assert!(why.contains("need: 16, fits: 12"), "{why}");
+}

@@ -16,13 +16,14 @@ use smallvec::SmallVec;
 use self::lanes::{Gift, Lane, Lanes};
 use self::ranked::{Asking, Ranked};
 use super::engine::{Confinement, Engine};
+use super::tables::open_tables;
 use crate::framework::{Framework, ScorePlugin};
 use crate::model::{PodGroup, PodShape};
 use crate::place::cache::Caches;
 use crate::place::cache::offers::{Guests, Offers};
 use crate::place::cache::tables::PlannerCache;
 use crate::place::error::PlaceError;
-use crate::place::gang::{Bare, Gang};
+use crate::place::gang::Gang;
 use crate::place::layout::Member;
 use crate::place::request::Task;
 use crate::place::scoring::scratch::Overflow;
@@ -90,8 +91,11 @@ impl<'a> ClaimedEngine<'a> {
             return None;
         }
         let lanes = Lanes::of(cluster, gang, bare)?;
-        cache.sync(cluster, framework, request.salt);
-        let tables = open_tables(cache, cluster, framework, (gang, bare))?;
+        let pods = (&bare.shapes[..], gang.members());
+        let tables = open_tables(cache, (cluster, framework), request.salt, pods, 0)?.ok()?;
+        if core::mem::take(&mut cache.has_non_local) {
+            return None;
+        }
         let is_scored = score_of(framework).is_some();
         let ranked = lanes.all.iter().map(|lane| {
             let is_plain = cache.tables[tables[lane.table]].prepared.is_plain();
@@ -104,11 +108,11 @@ impl<'a> ClaimedEngine<'a> {
             ranked: ranked.collect(),
             closed: tables.iter().map(|_| Closed::default()).collect(),
             cache,
+            guests: offers.take_guests(),
             offers,
             tables,
             lanes,
-            guests: Guests::default(),
-            placed: Vec::new(),
+            placed: Vec::with_capacity(gang.members()),
         })
     }
 
@@ -271,6 +275,7 @@ impl Drop for ClaimedEngine<'_> {
     /// Tables outlive the gang, and what is closed is closed to it alone.
     fn drop(&mut self) {
         (0..self.closed.len()).for_each(|table| self.reopen(table));
+        self.offers.give_back(core::mem::take(&mut self.guests));
     }
 }
 
@@ -278,35 +283,6 @@ impl Drop for ClaimedEngine<'_> {
 fn score_of(framework: &Framework) -> Option<(i64, &dyn ScorePlugin)> {
     let own = framework.scores().iter().find(|(_, own)| own.name() == FILTER);
     own.map(|(weight, score)| (*weight, &**score))
-}
-
-/// The tables of shapes without claims. `None` if they cannot answer for the gang.
-fn open_tables(
-    cache: &mut PlannerCache,
-    cluster: &Cluster,
-    framework: &Framework,
-    (gang, bare): (&Gang, &Bare),
-) -> Option<SmallVec<[usize; 4]>> {
-    cache.affinity = bare.shapes.iter().any(|shape| shape.has_pod_affinity());
-    let mut indices = SmallVec::<[usize; 4]>::with_capacity(bare.shapes.len());
-    for shape in &bare.shapes {
-        indices.push(cache.table(cluster, framework, shape, 0)?.ok()?);
-    }
-    let suits = indices.iter().all(|&index| {
-        let table = &mut cache.tables[index];
-        let reads = gang.members() > 1 && table.prepared.reads_pods;
-        !(table.has_non_local() || reads) && table.resolve(cluster, gang.members())
-    });
-    if !suits {
-        return None;
-    }
-    cache.has_non_local = false;
-    let PlannerCache { scratch, tables, .. } = &mut *cache;
-    scratch.shapes.clear();
-    scratch.shapes.extend_from_slice(&bare.shapes);
-    scratch.takes.clear();
-    scratch.takes.extend(indices.iter().map(|&index| Arc::clone(&tables[index].takes)));
-    Some(indices)
 }
 
 impl Engine for ClaimedEngine<'_> {
