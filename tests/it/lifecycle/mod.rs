@@ -12,6 +12,7 @@ mod failures;
 mod growth;
 mod model;
 mod moves;
+mod zone_moves;
 mod needs;
 mod nominations;
 mod orphans;
