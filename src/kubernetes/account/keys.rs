@@ -423,10 +423,8 @@ pub(super) static GROUP_ANNOTATION_KEYS: Keys = Keys {
 pub(super) static NODE_ANNOTATION_KEYS: Keys = Keys {
     name: "node annotations",
     known: &[&[
-        (
-            "node.koordinator.sh/reservation",
-            Ignored("the node's agent takes it off what pods may use"),
-        ),
+        ("node.koordinator.sh/reservation", Honoured),
+        ("hami.io/node-nvidia-score", Holds("it says which cards are close, for no pod asks")),
         ("volcano.sh/node-vgpu-register", Honoured),
         ("hami.io/node-nvidia-register", Honoured),
         ("volcano.sh/node-vgpu-handshake", Holds(WRITTEN)),
@@ -434,7 +432,7 @@ pub(super) static NODE_ANNOTATION_KEYS: Keys = Keys {
         ("hami.io/mutex.lock", Holds(WRITTEN)),
     ]],
     prefixes: &[&[
-        ("node.koordinator.sh/", Ignored("amplified and shared resources are not read")),
+        ("node.koordinator.sh/", Holds("the allocatable has it already, or no CPUs are told apart")),
         ("hami.io/node-handshake", Holds(WRITTEN)),
         ("hami.io/node-", Refused(DEVICES)),
         ("hami.io/", Refused(KEY)),
