@@ -5,18 +5,23 @@ mod asks;
 mod fractions;
 #[cfg(feature = "scheduler")]
 mod live;
+#[cfg(feature = "scheduler")]
+mod occupied;
 mod supply;
 mod written;
 mod zones;
 
 pub use supply::{CardSort, DeviceCard, DeviceDialect, NodeCards};
+pub use written::CardFraction;
 
 pub(super) use asks::Ask;
 #[cfg(feature = "scheduler")]
-pub(super) use live::{Asking, is_followed};
+pub(super) use live::{Asking, Basis};
 pub(super) use supply::registered;
 pub(super) use written::{Held, held};
 pub(super) use zones::{named, parts, policy, wanted};
+#[cfg(feature = "scheduler")]
+pub(super) use zones::{PREDICTED, predicted, written as zones_written};
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -59,6 +64,9 @@ pub(super) struct Cards {
     /// Whether those GPUs are cards: a pod asks for a fraction of one.
     shared: bool,
     zones: BTreeMap<String, NodeZones>,
+    /// Holders of those cards in a cluster that is followed.
+    #[cfg(feature = "scheduler")]
+    occupied: occupied::Occupied,
 }
 
 impl Cards {
@@ -72,7 +80,10 @@ impl Cards {
             self.plain.take(root)?;
         }
         let found = match (group, kind) {
-            ("", "Node") => registered(root)?,
+            ("", "Node") => match registered(root)? {
+                Some(own) => Some(own),
+                None => self.shared_cards(&metadata::name(root)?),
+            },
             ("scheduling.koordinator.sh", "Device")
                 if account::refused_of(root.value, root.object.mode).is_empty() =>
             {
@@ -86,12 +97,25 @@ impl Cards {
         Ok(())
     }
 
+    /// The GPUs of a node as cards, once they are.
+    fn shared_cards(&self, node: &str) -> Option<NodeCards> {
+        #[cfg(feature = "scheduler")]
+        let group = |card| self.occupied.group(node, card);
+        #[cfg(not(feature = "scheduler"))]
+        let group = |_| None;
+        self.plain.cards(node, group).filter(|_| self.shared)
+    }
+
+    /// Whether an agent registers cards of the kind that fractions are of.
+    fn is_registered(&self) -> bool {
+        self.nodes.values().any(|node| node.dialect == DeviceDialect::Hami)
+    }
+
     /// Takes the GPUs that nodes count for cards, if a pod asks for a fraction and nobody registers
     /// cards of that kind.
     pub(super) fn share<'a>(&mut self, pods: impl Iterator<Item = (&'a Pod, &'a [Ask])> + Clone) {
-        let registered = |node: &NodeCards| node.dialect == DeviceDialect::Hami;
         let asked = pods.clone().any(|(_, asks)| asks.iter().any(Ask::is_fraction));
-        if !asked || self.nodes.values().any(registered) {
+        if !asked || self.is_registered() {
             return;
         }
         let pods = pods.filter(|(pod, _)| !fractions::is_reservation(pod));
@@ -181,7 +205,8 @@ impl Cards {
         if let Some(fault) = &ask.fault {
             return Err(fault.clone());
         }
-        let dialect = if ask.plain && self.shared { DeviceDialect::Kai } else { ask.dialect };
+        let is_shared = self.shared && !self.is_registered();
+        let dialect = if ask.plain && is_shared { DeviceDialect::Kai } else { ask.dialect };
         let cards = || {
             let nodes = self.nodes.values().filter(move |node| node.dialect == dialect);
             nodes.flat_map(|node| node.cards.iter()).filter(|card| card.sort == ask.sort)
@@ -230,8 +255,7 @@ impl Cards {
     /// A fraction of KAI's, in millionths: of memory by what the cards have, which must be alike.
     fn fraction(&self, ask: &Ask) -> Result<DeviceRequest, String> {
         let field = &ask.field;
-        let registered = |node: &NodeCards| node.dialect == DeviceDialect::Hami;
-        if self.nodes.values().any(registered) {
+        if self.is_registered() {
             return Err(format!("{field} is not in force: cards are registered by HAMi"));
         }
         let part = match ask.memory {

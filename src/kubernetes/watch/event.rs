@@ -73,11 +73,13 @@ pub enum Kind {
     Kai,
     /// `Topology` of KAI.
     KaiTopology,
+    /// `topology.node.k8s.io NodeResourceTopology`.
+    NodeResourceTopology,
 }
 
 impl Kind {
     /// Number of kinds.
-    pub(super) const COUNT: usize = Kind::KaiTopology.index() + 1;
+    pub(super) const COUNT: usize = Kind::NodeResourceTopology.index() + 1;
 
     /// The number of the kind.
     pub(super) const fn index(self) -> usize {
@@ -109,6 +111,7 @@ impl Kind {
             Kind::ReplicaSet => Kind::DeviceTaintRule.index() + 6,
             Kind::Kai => Kind::DeviceTaintRule.index() + 7,
             Kind::KaiTopology => Kind::DeviceTaintRule.index() + 8,
+            Kind::NodeResourceTopology => Kind::DeviceTaintRule.index() + 9,
         }
     }
 
@@ -136,6 +139,7 @@ impl Kind {
             ("apps", "ReplicaSet") => Kind::ReplicaSet,
             ("scheduling.run.ai", "PodGroup") => Kind::Kai,
             ("kai.scheduler", "Topology") => Kind::KaiTopology,
+            ("topology.node.k8s.io", "NodeResourceTopology") => Kind::NodeResourceTopology,
             _ => {
                 let storage = storage_kind(group, kind).map(Kind::Storage);
                 let storage = storage.or_else(|| claim_kind(group, kind).map(Kind::Claims));
@@ -172,6 +176,7 @@ impl Kind {
             Kind::ReplicaSet => "replicaset",
             Kind::Kai => "kai podgroup",
             Kind::KaiTopology => "kai topology",
+            Kind::NodeResourceTopology => "noderesourcetopology",
         }
     }
 
@@ -208,6 +213,7 @@ impl Kind {
             Kind::ClusterNetworkTopology => ("scheduling.koordinator.sh", "ClusterNetworkTopology"),
             Kind::Device => ("scheduling.koordinator.sh", "Device"),
             Kind::KaiTopology => ("kai.scheduler", "Topology"),
+            Kind::NodeResourceTopology => ("topology.node.k8s.io", "NodeResourceTopology"),
             _ => ("", "Node"),
         }
     }
@@ -245,6 +251,7 @@ impl Kind {
                 | Kind::ClusterNetworkTopology
                 | Kind::Device
                 | Kind::KaiTopology
+                | Kind::NodeResourceTopology
         )
     }
 }

@@ -84,6 +84,7 @@ impl Store {
             self.layout_changed(updates);
         }
         let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
+        self.cards.vacate(&namespace, &name);
         if entry.shown.told {
             let namespace = namespace.clone();
             let deleted = Event::PodDeleted { namespace, name: name.clone(), version: 0 };

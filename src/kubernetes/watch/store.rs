@@ -18,7 +18,7 @@ use super::update::Update;
 use super::workload_state::Workloads;
 use crate::base::hash::FixedMap;
 use crate::kubernetes::claims::{TaintRule, claim_object};
-use crate::kubernetes::devices::{Cards, DeviceDialect};
+use crate::kubernetes::devices::{Basis, Cards};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::{self, GroupObject};
 use crate::kubernetes::kinds::{self, RuntimeName, Submitted};
@@ -81,7 +81,13 @@ pub struct Store {
     pub(super) cards: Cards,
     /// Nodes whose cards have changed since they were told of.
     pub(super) changed_cards: BTreeSet<String>,
-    pub(super) card_sizes: BTreeSet<(DeviceDialect, i64)>,
+    pub(super) card_basis: Basis,
+    /// Pods with predicted amounts of zones that their nodes have not reported yet, by node.
+    pub(super) unreported: BTreeMap<String, BTreeSet<String>>,
+    /// Pods whose amounts were reported since pods were told of.
+    pub(super) changed_zones: BTreeSet<String>,
+    /// Whether pods with fractions of KAI's are shown.
+    pub(super) follows_fractions: bool,
     /// Pods that hold unknown cards, and their nodes.
     pub(super) blind: BTreeMap<String, String>,
     pub(super) namespaces: BTreeMap<String, Labels>,
@@ -128,6 +134,9 @@ struct Known {
     list: u32,
     deleted: bool,
 }
+
+const NO_SUBGROUPS: &str =
+    "/spec/subGroupPolicy is not in force: no watch tells subgroups apart by labels";
 
 /// An object, converted.
 enum Converted {
@@ -365,7 +374,12 @@ impl Store {
                 }
             }
             Converted::Pod(Some(mut entry)) => {
+                self.predict_zones(&key, &mut entry);
                 if entry.asking.is_some() {
+                    if entry.has_fraction() {
+                        let sharing = self.cards.begin_sharing();
+                        self.changed_cards.extend(sharing);
+                    }
                     self.ask_for_cards(&key, &mut entry);
                 }
                 self.put_pod(&key, *entry, updates);
@@ -510,6 +524,12 @@ impl Store {
                 self.changed_cards.insert(name);
                 self.layout_changed(updates);
             }
+            Kind::NodeResourceTopology => {
+                if self.cards.forget_zones(key) {
+                    self.changed_cards.insert(name);
+                }
+                self.layout_changed(updates);
+            }
             Kind::TrainingRuntime | Kind::ClusterTrainingRuntime => {
                 let (namespace, name) = key.split_once('/').unwrap_or(("", key));
                 let name = (namespace.to_owned(), name.to_owned());
@@ -547,6 +567,9 @@ impl Store {
                 if let Some(entry) = &mut entry {
                     let pod = core::mem::take(&mut entry.pod);
                     entry.pod = self.interned(pod);
+                    if let Some(asking) = &mut entry.asking {
+                        asking.shape = entry.pod.shape().clone();
+                    }
                     entry.ours = entry.scheduler == self.scheduler;
                     self.own_claims_of_group(entry);
                 }
@@ -567,6 +590,10 @@ impl Store {
             }
             Kind::Device => {
                 self.read_cards(kind, &metadata::name(&root)?, &root)?;
+                Converted::Layout
+            }
+            Kind::NodeResourceTopology => {
+                self.read_zones(&metadata::name(&root)?, &root)?;
                 Converted::Layout
             }
             Kind::DeviceTaintRule => {
@@ -592,7 +619,13 @@ impl Store {
             Kind::Coscheduling | Kind::Koordinator => {
                 Converted::Groups(alloc::vec![groups::coscheduling(&root)?])
             }
-            Kind::Volcano => Converted::Groups(alloc::vec![groups::volcano(&root)?]),
+            Kind::Volcano => {
+                let mut group = groups::volcano(&root)?;
+                if group.subgroups.is_some() {
+                    group.refused.push(NO_SUBGROUPS.to_owned());
+                }
+                Converted::Groups(alloc::vec![group])
+            }
             Kind::Kai => Converted::Groups(groups::kai(&root)?),
             Kind::PodDisruptionBudget => Converted::Budget(budget(&root)?),
             Kind::TrainingRuntime => Converted::Runtime(kinds::runtime_name(&root, false)?),

@@ -27,6 +27,7 @@
 
 pub mod api;
 pub mod bind;
+mod binder;
 pub mod convert;
 pub mod discovery;
 pub mod lease;

@@ -159,3 +159,35 @@ fn a_request_for_nodes_is_answered_and_again_once_they_are_there() {
     let other = state.get("provisioningrequests", "ml", "other").expect("it is there");
     assert!(other["status"].is_null(), "{other}");
 }
+
+/// Fractions of cards are bound by KAI's binder: each by a request, and no more than the cards hold.
+#[test]
+fn fractions_of_cards_are_bound_by_their_binder() {
+    let world = World::new(RELEASE_1_37);
+    let mut own = node("n1");
+    own["status"]["allocatable"]["nvidia.com/gpu"] = "2".into();
+    world.server.create("nodes", own);
+    for index in 0..5 {
+        world.server.create(
+            "pods",
+            json!({
+                "metadata": {
+                    "name": format!("f{index}"), "namespace": "ml", "uid": format!("uid-f{index}"),
+                    "annotations": {"gpu-fraction": "0.5"},
+                },
+                "spec": {"schedulerName": "phalanx", "containers": [{"name": "c"}]},
+            }),
+        );
+    }
+    let _scheduler = world.scheduler("timeouts: {firstBackoff: 100ms, longestBackoff: 1s}\n");
+    world.until_bound(4);
+    std::thread::sleep(Duration::from_millis(500));
+    world.until_bound(4);
+    let bound = world.server.state();
+    assert!(bound.broken.is_empty(), "{:?}", bound.broken);
+    let pods = bound.list("pods").filter(|pod| pod["spec"]["nodeName"].is_string());
+    let mut groups: Vec<String> =
+        pods.map(|pod| pod["metadata"]["labels"]["runai-gpu-group"].to_string()).collect();
+    groups.sort_unstable();
+    assert_eq!(groups, ["\"n1-0\"", "\"n1-0\"", "\"n1-1\"", "\"n1-1\""]);
+}

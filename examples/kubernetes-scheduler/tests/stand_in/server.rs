@@ -2,7 +2,7 @@
 //! specification has them. It is no API server: it checks no types, and knows no users.
 //!
 //! Beside it stand a claim controller, which takes the reservations of deleted pods away, and a
-//! provisioner, which makes a volume for a claim with a selected node if it is told to.
+//! provisioner, which makes a volume for a claim with a selected node if it is told to, and a binder of KAI's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Write};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::wire::{Request, failure, line, merge, read};
 
 /// The resources of every release, by group and version, and which of them are in a namespace.
-const RESOURCES: [(&str, &str, &str, bool); 21] = [
+const RESOURCES: [(&str, &str, &str, bool); 23] = [
     ("v1", "nodes", "Node", false),
     ("v1", "namespaces", "Namespace", false),
     ("v1", "pods", "Pod", true),
@@ -37,6 +37,8 @@ const RESOURCES: [(&str, &str, &str, bool); 21] = [
     ("kueue.x-k8s.io/v1beta2", "localqueues", "LocalQueue", true),
     ("batch/v1", "jobs", "Job", true),
     ("v1", "podtemplates", "PodTemplate", true),
+    ("scheduling.run.ai/v1alpha2", "bindrequests", "BindRequest", true),
+    ("topology.node.k8s.io/v1alpha2", "noderesourcetopologies", "NodeResourceTopology", false),
     ("autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest", true),
 ];
 
@@ -210,6 +212,7 @@ impl State {
         match key.0.as_str() {
             "resourceclaims" => self.check_devices(),
             "persistentvolumeclaims" => self.provision(key, object),
+            "bindrequests" => self.bind_fraction(key, &object),
             _ => {}
         }
     }
@@ -258,6 +261,20 @@ impl State {
             }
         }
         self.broken.extend(broken);
+    }
+
+    /// KAI's binder: it binds the pod of a request, and takes the request away.
+    fn bind_fraction(&mut self, key: &Key, request: &Value) {
+        let pod = ("pods".to_owned(), key.1.clone(), key.2.clone());
+        let Some(mut own) = self.objects.get(&pod).cloned() else { return };
+        let spec = &request["spec"];
+        if spec["receivedResourceType"] != "Fraction" || own["spec"]["nodeName"].is_string() {
+            self.broken.push(format!("no request for the binder: {request}"));
+        }
+        own["spec"]["nodeName"] = spec["selectedNode"].clone();
+        own["metadata"]["labels"]["runai-gpu-group"] = spec["selectedGPUGroups"][0].clone();
+        self.put(&pod, own, "MODIFIED");
+        self.remove(key);
     }
 
     /// The provisioner: a volume for a claim whose node is known.
@@ -349,7 +366,8 @@ impl Shared {
                         return failure(409, "it exists");
                     }
                     state.put(&key, object, "ADDED");
-                    (201, state.objects[&key].clone())
+                    // A binder may have served it already, and taken it away.
+                    (201, state.objects.get(&key).cloned().unwrap_or_default())
                 }
                 _ => (200, json!({"items": state.list(&resource).collect::<Vec<_>>()})),
             };
