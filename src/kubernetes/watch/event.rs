@@ -75,11 +75,13 @@ pub enum Kind {
     KaiTopology,
     /// `topology.node.k8s.io NodeResourceTopology`.
     NodeResourceTopology,
+    /// `v1 ResourceQuota`: it explains members that are missing, and bears on nothing else.
+    ResourceQuota,
 }
 
 impl Kind {
     /// Number of kinds.
-    pub(super) const COUNT: usize = Kind::NodeResourceTopology.index() + 1;
+    pub(super) const COUNT: usize = Kind::ResourceQuota.index() + 1;
 
     /// The number of the kind.
     pub(super) const fn index(self) -> usize {
@@ -112,6 +114,7 @@ impl Kind {
             Kind::Kai => Kind::DeviceTaintRule.index() + 7,
             Kind::KaiTopology => Kind::DeviceTaintRule.index() + 8,
             Kind::NodeResourceTopology => Kind::DeviceTaintRule.index() + 9,
+            Kind::ResourceQuota => Kind::DeviceTaintRule.index() + 10,
         }
     }
 
@@ -135,6 +138,7 @@ impl Kind {
             ("scheduling.koordinator.sh", "ClusterNetworkTopology") => Kind::ClusterNetworkTopology,
             ("scheduling.koordinator.sh", "Device") => Kind::Device,
             ("", "Service") => Kind::Service,
+            ("", "ResourceQuota") => Kind::ResourceQuota,
             ("", "ReplicationController") => Kind::ReplicationController,
             ("apps", "ReplicaSet") => Kind::ReplicaSet,
             ("scheduling.run.ai", "PodGroup") => Kind::Kai,
@@ -177,6 +181,7 @@ impl Kind {
             Kind::Kai => "kai podgroup",
             Kind::KaiTopology => "kai topology",
             Kind::NodeResourceTopology => "noderesourcetopology",
+            Kind::ResourceQuota => "resourcequota",
         }
     }
 

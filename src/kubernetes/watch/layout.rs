@@ -37,8 +37,8 @@ impl Store {
         self
     }
 
-    /// The annotations with which a pod of a plan is bound: its cards as the plugin of the node reads
-    /// them, and the amounts of NUMA zones that are predicted for it. Empty for most pods.
+    /// The annotations with which a pod of a plan is bound, empty for most pods. They name its cards as
+    /// the plugin of the node reads them, and the amounts of NUMA zones that are predicted for it.
     ///
     /// The prediction (`phalanx.dev/zones`) counts until the node's `NodeResourceTopology` is reported
     /// anew after the pod was seen to run.

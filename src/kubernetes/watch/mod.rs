@@ -32,6 +32,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod asked;
 mod claims;
 mod composites;
 mod entries;
@@ -40,6 +41,7 @@ mod groups;
 mod layout;
 mod per_kind;
 mod pods;
+mod quotas;
 mod read;
 mod served;
 mod store;

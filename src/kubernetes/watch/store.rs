@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use super::entries::{GroupKey, Instance, PodEntry, family};
 use super::event::{Kind, Object, WatchEvent};
 use super::per_kind::PerKind;
+use super::quotas::Quota;
 use super::read::{budget, condition, not_ready, refused};
 use super::served::Version;
 use super::trees::Trees;
@@ -22,7 +23,6 @@ use crate::kubernetes::devices::{Basis, Cards};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::{self, GroupObject};
 use crate::kubernetes::kinds::{self, RuntimeName, Submitted};
-use crate::kubernetes::membership::Family;
 use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::owners::Owners;
 use crate::kubernetes::priority::Classes;
@@ -109,6 +109,8 @@ pub struct Store {
     /// The condition of pod groups by which they are scheduled, where they have it.
     scheduled: BTreeMap<String, bool>,
     budgets: BTreeMap<String, DisruptionBudget>,
+    /// Quotas of namespaces, which say why members of groups are missing.
+    pub(super) quotas: BTreeMap<String, Quota>,
     pub(super) storage: BTreeMap<StorageKey, StorageObject>,
     /// Storage objects of which a field is not in force, with the reason; and others so.
     pub(super) storage_faults: BTreeMap<StorageKey, String>,
@@ -156,7 +158,7 @@ enum Converted {
     TaintRule(TaintRule),
     /// Statements about nodes, which are in the store already.
     Layout,
-    /// A service or a controller, which is in the store already.
+    /// A service, a controller or a quota, which is in the store already.
     Owner,
 }
 
@@ -255,18 +257,6 @@ impl Store {
         self.known[at].retain(|_, known| !known.deleted || version != 0 && known.version > version);
     }
 
-    /// The uid of a pod; `None` if it is not known.
-    pub fn pod_uid(&self, namespace: &str, name: &str) -> Option<&str> {
-        let pod = self.pods.get(&format!("{namespace}/{name}"))?;
-        Some(&pod.pod.uid)
-    }
-
-    /// A pod; `None` if it is not known.
-    pub fn pod(&self, namespace: &str, name: &str) -> Option<ObjectRef> {
-        let uid = self.pod_uid(namespace, name)?.to_owned();
-        Some(ObjectRef { namespace: namespace.to_owned(), name: name.to_owned(), uid })
-    }
-
     /// The `PodGroup` of `scheduling.k8s.io` behind a group of the scheduler, by its full name;
     /// `None` for other groups.
     pub fn pod_group(&self, group: &str) -> Option<ObjectRef> {
@@ -281,56 +271,6 @@ impl Store {
     /// served: [`Version::scheduled_condition`].
     pub fn pod_group_scheduled(&self, group: &str) -> Option<bool> {
         self.scheduled.get(group).copied()
-    }
-
-    /// The waiting pods of a group of the scheduler, by its full name: those that it may place.
-    pub fn waiting_pods(&self, group: &str) -> Vec<ObjectRef> {
-        let mut pods = Vec::new();
-        let mut add = |entry: &PodEntry| {
-            if entry.waits() {
-                let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
-                pods.push(ObjectRef { namespace, name, uid: entry.pod.uid.clone() });
-            }
-        };
-        let Some((namespace, name)) = group.split_once('/') else { return pods };
-        let key = GroupKey::of_name(namespace, name);
-        if let Some(pod) = name.strip_prefix("pod:") {
-            self.pods.get(&format!("{namespace}/{pod}")).into_iter().for_each(&mut add);
-        } else if key.family == Family::Composite {
-            let leaves = self.trees.leaves(&key).filter_map(|leaf| self.instances.get(leaf));
-            let members = leaves.flat_map(|instance| &instance.members);
-            members.filter_map(|pod| self.pods.get(pod)).for_each(add);
-        } else if let Some(instance) = self.instances.get(&key) {
-            instance.members.iter().filter_map(|pod| self.pods.get(pod)).for_each(add);
-        }
-        pods
-    }
-
-    /// A member of a group of pods, by its full name in the scheduler, that waits and is left alone,
-    /// with the reason: its partners wait for it. `None` if there is none.
-    pub fn left_alone(&self, group: &str) -> Option<(ObjectRef, &str)> {
-        let (namespace, name) = group.split_once('/')?;
-        let instance = self.instances.get(&GroupKey::of_name(namespace, name))?;
-        let members = instance.members.iter().filter_map(|pod| self.pods.get(pod));
-        let refusal = instance.refusal.as_deref();
-        let mut waiting = members.filter(|entry| entry.waits());
-        waiting.find_map(|entry| {
-            let reason = entry.refusal.as_deref().or(refusal)?;
-            let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
-            Some((ObjectRef { namespace, name, uid: entry.pod.uid.clone() }, reason))
-        })
-    }
-
-    /// The pod groups of `scheduling.k8s.io` behind a group of the scheduler, by its full name: one,
-    /// or those in the tree of a composite group; none for other groups.
-    pub fn pod_groups(&self, group: &str) -> Vec<ObjectRef> {
-        let Some((namespace, name)) = group.split_once('/') else { return Vec::new() };
-        let key = GroupKey::of_name(namespace, name);
-        if key.family != Family::Composite {
-            return self.pod_group(group).into_iter().collect();
-        }
-        let names = self.trees.leaves(&key).map(|leaf| format!("{}/{}", leaf.namespace, leaf.name));
-        names.filter_map(|name| self.pod_group(&name)).collect()
     }
 
     fn changed(&mut self, object: &Object, updates: &mut Vec<Update>) -> Fault<()> {
@@ -536,6 +476,7 @@ impl Store {
                 // Training jobs without their runtime have no groups, which is no error.
                 let _ = self.put_runtime(&name, None, updates);
             }
+            Kind::ResourceQuota => drop(self.quotas.remove(key)),
             // Groups keep the priority that a class gave them.
             Kind::PriorityClass
             | Kind::Node
@@ -598,6 +539,10 @@ impl Store {
             }
             Kind::DeviceTaintRule => {
                 Converted::TaintRule(TaintRule::read(&root, refused(&root).is_none())?)
+            }
+            Kind::ResourceQuota => {
+                self.quotas.insert(object.key(kind), Quota::read(&root)?);
+                Converted::Owner
             }
             Kind::PriorityClass => {
                 self.classes.add(&root)?;

@@ -21,7 +21,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::Input;
 use crate::api::Api;
 use crate::prepare::{self, Needs};
-use crate::{binder, log, status};
+use crate::{binder, log, node_lock, status};
 
 /// How bindings and evictions are sent.
 #[derive(Debug, Clone)]
@@ -438,6 +438,14 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
         }
         return Report { pod, result, took: begin.elapsed() };
     }
+    if node_lock::is_wanted(&pod) {
+        if let Err(reason) = node_lock::take(api, &pod, settings.retry_for).await {
+            prepare::undo(api, &pod, false).await;
+            let result = Outcome::Failed(reason);
+            return Report { pod, result, took: begin.elapsed() };
+        }
+        deadline = Instant::now() + settings.retry_for;
+    }
     let mut bound_elsewhere = false;
     let result = loop {
         let failure = match api.post(&path, &body).await {
@@ -468,6 +476,9 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));
     };
+    if result != Outcome::Bound && node_lock::is_wanted(&pod) {
+        node_lock::release(api, &pod).await;
+    }
     if result != Outcome::Bound && !bound_elsewhere {
         prepare::undo(api, &pod, false).await;
     }

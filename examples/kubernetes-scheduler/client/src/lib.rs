@@ -32,6 +32,7 @@ pub mod convert;
 pub mod discovery;
 pub mod lease;
 pub mod log;
+mod node_lock;
 pub mod objects;
 pub mod prepare;
 pub mod status;

@@ -34,7 +34,7 @@ const fn source(kind: Kind, path: &'static str, required: bool) -> Source {
 }
 
 /// Everything that is watched.
-pub const SOURCES: [Source; 32] = [
+pub const SOURCES: [Source; 33] = [
     source(Kind::Node, "/api/v1/nodes", true),
     source(Kind::Pod, "/api/v1/pods", true),
     source(Kind::Namespace, "/api/v1/namespaces", false),
@@ -79,6 +79,8 @@ pub const SOURCES: [Source; 32] = [
         "/apis/storage.k8s.io/v1/volumeattachments",
         false,
     ),
+    // Quotas, which explain members that are missing.
+    source(Kind::ResourceQuota, "/api/v1/resourcequotas", false),
     // Owners of pods, over which pods without constraints of their own are spread.
     source(Kind::Service, "/api/v1/services", false),
     source(Kind::ReplicationController, "/api/v1/replicationcontrollers", false),

@@ -2,7 +2,8 @@
 //! specification has them. It is no API server: it checks no types, and knows no users.
 //!
 //! Beside it stand a claim controller, which takes the reservations of deleted pods away, and a
-//! provisioner, which makes a volume for a claim with a selected node if it is told to, and a binder of KAI's.
+//! provisioner, which makes a volume for a claim with a selected node if it is told to, a binder of KAI's,
+//! and HAMi's plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Write};
@@ -213,6 +214,9 @@ impl State {
             "resourceclaims" => self.check_devices(),
             "persistentvolumeclaims" => self.provision(key, object),
             "bindrequests" => self.bind_fraction(key, &object),
+            "pods" if object["metadata"]["annotations"]["hami.io/bind-phase"] == "allocating" => {
+                self.serve_cards(key, object);
+            }
             _ => {}
         }
     }
@@ -275,6 +279,22 @@ impl State {
         own["metadata"]["labels"]["runai-gpu-group"] = spec["selectedGPUGroups"][0].clone();
         self.put(&pod, own, "MODIFIED");
         self.remove(key);
+    }
+
+    /// HAMi's plugin: it serves the pod for which its node is locked, and takes the lock away.
+    fn serve_cards(&mut self, key: &Key, mut pod: Value) {
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+        let node = ("nodes".to_owned(), String::new(), node);
+        let Some(mut own) = self.objects.get(&node).cloned() else { return };
+        let lock = own["metadata"]["annotations"]["hami.io/mutex.lock"].as_str().unwrap_or_default();
+        if !lock.ends_with(&format!(",{},{}", key.1, key.2)) {
+            self.broken.push(format!("{} is bound while its node is locked by {lock:?}", key.2));
+        }
+        let annotations = own["metadata"]["annotations"].as_object_mut();
+        annotations.map(|own| own.remove("hami.io/mutex.lock"));
+        self.put(&node, own, "MODIFIED");
+        pod["metadata"]["annotations"]["hami.io/bind-phase"] = "success".into();
+        self.put(key, pod, "MODIFIED");
     }
 
     /// The provisioner: a volume for a claim whose node is known.
