@@ -41,10 +41,7 @@ const CPUS: &str = "pods that bind single CPUs are refused";
 /// Koordinator's keys on a `NodeResourceTopology`.
 static TOPOLOGY_ANNOTATIONS: Keys = Keys {
     name: "node topology annotations",
-    known: &[&[(
-        "node.koordinator.sh/reservation",
-        Holds("it is read of the node"),
-    )]],
+    known: &[&[("node.koordinator.sh/reservation", Holds("it is read of the node"))]],
     prefixes: &[
         &[("node.koordinator.sh/", Holds(CPUS))],
         &[("kubelet.koordinator.sh/", Holds(CPUS))],

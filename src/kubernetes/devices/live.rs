@@ -29,7 +29,9 @@ impl Cards {
     /// Everything that a request depends on beside the node that it goes to. O(cards).
     pub(in crate::kubernetes) fn basis(&self) -> Basis {
         let all = self.nodes.values();
-        let sizes = all.flat_map(|node| node.cards.iter().map(|card| (node.dialect, card.memory)));
+        let sizes = all.flat_map(|node| {
+            node.cards.iter().map(|card| (node.dialect, card.memory, card.model.clone()))
+        });
         Basis { sizes: sizes.collect(), shared: self.shared, zoned: !self.zones.is_empty() }
     }
 
@@ -100,8 +102,8 @@ impl Cards {
 /// Facts of a cluster by which requests of pods are read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::kubernetes) struct Basis {
-    /// The dialects of cards, and the sizes of the cards.
-    sizes: BTreeSet<(DeviceDialect, i64)>,
+    /// The dialects of cards, their memory and their models.
+    sizes: BTreeSet<(DeviceDialect, i64, String)>,
     /// Whether GPUs that nodes count are cards.
     shared: bool,
     /// Whether any node has zones.
@@ -114,7 +116,7 @@ pub(in crate::kubernetes) struct Basis {
 pub(in crate::kubernetes) struct Asking {
     pub(in crate::kubernetes) asks: Vec<Ask>,
     pub(in crate::kubernetes) held: Option<Held>,
-    /// What nodes with NUMA zones align of it.
+    /// Amounts that nodes with NUMA zones align, by container.
     pub(in crate::kubernetes) parts: Vec<ZonePart>,
     /// The shape without them.
     pub(in crate::kubernetes) shape: alloc::sync::Arc<crate::model::PodShape>,

@@ -19,11 +19,11 @@ pub(super) use asks::Ask;
 pub(super) use live::{Asking, Basis};
 pub(super) use supply::registered;
 pub(super) use written::{Held, held};
-pub(super) use zones::{named, parts, policy, wanted};
 #[cfg(feature = "scheduler")]
 pub(super) use zones::{PREDICTED, predicted, written as zones_written};
+pub(super) use zones::{named, parts, policy, wanted};
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ use super::field::{Fault, Field};
 use super::metadata;
 use super::resources::is_card_share;
 use crate::model::{
-    Amounts, Beside, DeviceRequest, Node, NodeZones, Pod, PodShape, ZoneAsk, ZonePart,
+    Amounts, Beside, DeviceRequest, IslandRule, Node, NodeZones, Pod, PodShape, ZoneAsk, ZonePart,
 };
 use asks::Memory;
 use fractions::{Holdings, PlainCards};
@@ -201,16 +201,48 @@ impl Cards {
         Ok(shape)
     }
 
+    /// The request for what is asked; `None` for a resource that is counted only.
     fn request(&self, ask: &Ask) -> Result<Option<DeviceRequest>, String> {
+        let mut request = self.request_of_any(ask)?;
+        let Some(choice) = &ask.choice else { return Ok(request) };
+        let Some(own) = &mut request else { return Err(choice.fault("no cards are registered")) };
+        if choice.is_of_types() {
+            let models = self.cards_for(ask).map(|card| card.model.clone());
+            let models: BTreeSet<String> = models.collect();
+            if models.is_empty() {
+                return Err(choice.fault("no card that is registered is of such a type"));
+            }
+            own.models = models.into_iter().collect();
+        }
+        if choice.numa {
+            own.numa = IslandRule::Required;
+        }
+        Ok(request)
+    }
+
+    /// The dialect that serves what is asked.
+    fn dialect_for(&self, ask: &Ask) -> DeviceDialect {
+        let is_shared = self.shared && !self.is_registered();
+        if ask.plain && is_shared { DeviceDialect::Kai } else { ask.dialect }
+    }
+
+    /// The cards of all nodes that may serve what is asked.
+    fn cards_for(&self, ask: &Ask) -> impl Iterator<Item = &DeviceCard> {
+        let dialect = self.dialect_for(ask);
+        let nodes = self.nodes.values().filter(move |node| node.dialect == dialect);
+        let cards = nodes.flat_map(|node| node.cards.iter());
+        cards.filter(move |card| {
+            let choice = ask.choice.as_ref();
+            card.sort == ask.sort && choice.is_none_or(|choice| choice.allows(&card.model))
+        })
+    }
+
+    fn request_of_any(&self, ask: &Ask) -> Result<Option<DeviceRequest>, String> {
         if let Some(fault) = &ask.fault {
             return Err(fault.clone());
         }
-        let is_shared = self.shared && !self.is_registered();
-        let dialect = if ask.plain && is_shared { DeviceDialect::Kai } else { ask.dialect };
-        let cards = || {
-            let nodes = self.nodes.values().filter(move |node| node.dialect == dialect);
-            nodes.flat_map(|node| node.cards.iter()).filter(|card| card.sort == ask.sort)
-        };
+        let dialect = self.dialect_for(ask);
+        let cards = || self.cards_for(ask);
         if ask.plain && cards().next().is_none() {
             return Ok(None);
         }

@@ -186,8 +186,8 @@ impl NodeCards {
 
     /// The fraction of KAI's that a plan gives a pod; `None` in other dialects, and for whole cards.
     ///
-    /// KAI's binder takes it from a `BindRequest` of `scheduling.run.ai`, and binds the pod itself: it
-    /// makes the reservation pod of a group that has none, and tells the container its card.
+    /// KAI's binder takes it from a `BindRequest` of `scheduling.run.ai`, and binds the pod itself. The
+    /// binder makes the reservation pod of a group that has none, and tells the container its card.
     ///
     /// ```
     /// use phalanx::kubernetes::{Mode, Reader};
