@@ -93,7 +93,8 @@ impl Choice {
         Ok(Choice {
             types: list(TYPES)?,
             other_types: list(OTHER_TYPES)?,
-            numa: numa.is_some_and(|text| matches!(&*text, "1" | "t" | "T" | "true" | "TRUE" | "True")),
+            numa: numa
+                .is_some_and(|text| matches!(&*text, "1" | "t" | "T" | "true" | "TRUE" | "True")),
         })
     }
 

@@ -11,7 +11,7 @@ use crate::model::resources::{CPU, MEMORY};
 
 const UNIT: i128 = 1_000_000_000;
 
-/// What a `ResourceQuota` allows, and what of it is used.
+/// Bounds of a `ResourceQuota`, and the amounts in use.
 #[derive(Debug, Default)]
 pub(super) struct Quota {
     /// By resource: the bound and the amount in use, in billionths and as written.
