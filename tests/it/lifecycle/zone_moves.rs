@@ -18,7 +18,7 @@ fn two_nodes() -> Scheduler {
         cluster.add_node(node).unwrap();
     }
     let settings = Some(PreemptionSettings::new().consolidation(4));
-    let mut scheduler = scheduler(cluster, |own| own.preemption = settings.clone());
+    let mut scheduler = scheduler(cluster, |own| own.preemption = settings);
     for (name, gpus, node) in [("small", 1, "n0000"), ("large", 2, "n0001")] {
         let part = ZonePart::new().amount(GPU, gpus);
         let mut pod = Pod::new().request(GPU, gpus).zone_part(part).name(name).on(node);

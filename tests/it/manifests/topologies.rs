@@ -256,17 +256,18 @@ fn subgroups_of_volcano_are_each_in_their_tier() {
     };
     assert_eq!((racks("0").len(), racks("1").len()), (1, 1));
     assert_ne!(racks("0"), racks("1"));
-    let blocks: BTreeSet<String> =
-        plan.assignments().map(|at| label(at.node(), "block")).collect();
+    let blocks: BTreeSet<String> = plan.assignments().map(|at| label(at.node(), "block")).collect();
     assert_eq!(blocks.len(), 1);
     // Three pods of four GPUs have no rack; without the tier the block still has no room for six.
     let why = placed(&format!("{}{}", nodes(), subgroups(3, hard)), "rack").remove(0).unwrap_err();
     assert!(why.contains("tier"), "{why}");
     // A pod that is in no subgroup, and a policy too many, are refused by name.
-    let lost = subgroups(2, hard).replace("name: w3, labels: {role: worker", "name: w3, labels: {role: none");
+    let lost = subgroups(2, hard)
+        .replace("name: w3, labels: {role: worker", "name: w3, labels: {role: none");
     let why = placed(&format!("{}{lost}", nodes()), "rack").remove(0).unwrap_err();
     assert!(why.contains("in none of its subgroups"), "{why}");
-    let twice = subgroups(2, hard).replace("  - name: part\n", "  - {name: other}\n  - name: part\n");
+    let twice =
+        subgroups(2, hard).replace("  - name: part\n", "  - {name: other}\n  - name: part\n");
     let why = placed(&format!("{}{twice}", nodes()), "rack").remove(0).unwrap_err();
     assert!(why.contains("/spec/subGroupPolicy/0"), "{why}");
 }

@@ -197,7 +197,12 @@ fn zones_count_what_plans_predict_until_the_node_reports_it() {
     assert_eq!(world.bind(), []);
     // They run, and the next report has them; they do not count twice, so one CPU fits each zone.
     world.show(&first, &bound, "Running");
-    let second = ("b".to_owned(), "n1".to_owned(), json!({"phalanx.dev/zones": "{\"1\":{\"cpu\":3000}}"}), vec![]);
+    let second = (
+        "b".to_owned(),
+        "n1".to_owned(),
+        json!({"phalanx.dev/zones": "{\"1\":{\"cpu\":3000}}"}),
+        vec![],
+    );
     world.show(&exclusive("b", "3"), &second, "Running");
     world.send("MODIFIED", zones([1, 1]));
     assert!(world.ask(&exclusive("d", "1")).is_some());
@@ -209,7 +214,12 @@ fn zones_count_what_plans_predict_until_the_node_reports_it() {
 fn pods_that_run_when_they_are_first_seen_are_in_the_report() {
     let mut world = World::new();
     world.add(numa_node());
-    let old = ("a".to_owned(), "n1".to_owned(), json!({"phalanx.dev/zones": "{\"0\":{\"cpu\":3000}}"}), vec![]);
+    let old = (
+        "a".to_owned(),
+        "n1".to_owned(),
+        json!({"phalanx.dev/zones": "{\"0\":{\"cpu\":3000}}"}),
+        vec![],
+    );
     world.show(&exclusive("a", "3"), &old, "Running");
     world.add(zones([4, 4]));
     world.send("MODIFIED", zones([1, 4]));
