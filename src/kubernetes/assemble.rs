@@ -124,13 +124,13 @@ fn ask_for_cards(objects: &mut Objects) {
     }
 }
 
-/// Adds what nodes with NUMA zones align to the shapes of pods that wait, once for each shape and list
-/// of containers.
+/// Adds what nodes with NUMA zones align to the shapes of pods, once for each shape and list of
+/// containers. Pods that run have it for the case that they move.
 fn align(objects: &mut Objects) {
     let mut done: BTreeMap<(usize, Vec<ZonePart>), Option<Arc<PodShape>>> = BTreeMap::new();
     let mut replaced = Vec::new();
     for record in &mut objects.pods {
-        if record.parts.is_empty() || record.pod.node.is_some() {
+        if record.parts.is_empty() {
             continue;
         }
         let shape = record.pod.shape().clone();
@@ -238,7 +238,10 @@ impl Assembly {
                 self.pods[at].pod.group = Some(membership.group);
                 continue;
             };
-            let role = membership.role.clone().filter(|_| self.objects[object].has_roles());
+            let role = match &self.objects[object].subgroups {
+                Some(own) => own.of(&self.pods[at].pod.shape().labels),
+                None => membership.role.clone().filter(|_| self.objects[object].has_roles()),
+            };
             let leaf = *leaf_index
                 .entry((object, membership.group.clone(), role.clone()))
                 .or_insert_with(|| {

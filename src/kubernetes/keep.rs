@@ -135,6 +135,9 @@ static STATUS: Keep = Fields(&[
     ("capacity", All),
     ("allocatable", All),
     ("images", Fields(&[("names", All), ("sizeBytes", All)])),
+    // Quotas of namespaces.
+    ("hard", All),
+    ("used", All),
     // Disruption budgets.
     ("disruptionsAllowed", All),
     ("disruptedPods", All),

@@ -47,7 +47,7 @@ mod withheld;
 
 pub use account::{FieldRemark, FieldRow, FieldVerdict, Reading, field_table};
 pub use claims::{device_class, pod_claims, resource_claim, resource_slice};
-pub use devices::{CardSort, DeviceCard, DeviceDialect, NodeCards};
+pub use devices::{CardFraction, CardSort, DeviceCard, DeviceDialect, NodeCards};
 pub use error::Error;
 pub use field::Note;
 pub use kinds::{

@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::field::{Fault, Field};
+use super::koordinator;
 use super::metadata::{self, unsupported};
 use super::resources::node_amounts;
 use crate::model::node::Image;
@@ -49,6 +50,7 @@ pub(super) fn node(root: &Field<'_>) -> Fault<Node> {
         None if root.strict() => node.capacity.clone(),
         None => Amounts::new(),
     };
+    koordinator::reserve(root, &mut node.allocatable)?;
     if !node.allocatable.lists(PODS) {
         // To kube-scheduler a missing count of pods is none at all.
         node.allocatable.set(PODS, 0);

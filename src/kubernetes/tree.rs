@@ -16,6 +16,9 @@ use crate::model::{GroupPolicy, PodGroup, PreemptionPolicy, Problem};
 /// The deepest tree of groups, pods not counted.
 pub(super) const MAX_LEVELS: usize = 4;
 
+const NO_SUBGROUP: &str =
+    "/spec/subGroupPolicy is not in force: a pod of the group is in none of its subgroups";
+
 /// The groups that wait, each with its place in the input.
 pub(super) fn build(assembly: &mut Assembly) -> Located<Vec<(u64, PodGroup)>> {
     let parents = assembly.parents()?;
@@ -242,7 +245,11 @@ impl Forest<'_> {
         let object = &self.assembly.objects[self.assembly.leaves[*leaves.first()?].object];
         let (minima, later) = (object.roles.clone(), object.later.clone());
         let (leader, topologies) = (object.leader.clone(), object.role_topologies.clone());
-        let (required, sum) = object.required_roles();
+        let subgroups = object.subgroups.clone();
+        let (required, sum) = match &subgroups {
+            Some(own) => (own.least.max(1), 0),
+            None => object.required_roles(),
+        };
         let wanted = group.policy.minimum();
         group.min_pods = (wanted > sum).then_some(wanted);
         group.policy = GroupPolicy::Gang { min_count: required };
@@ -250,13 +257,15 @@ impl Forest<'_> {
         for leaf in leaves {
             let leaf = &self.assembly.leaves[*leaf];
             let role = leaf.role.clone().unwrap_or_default();
-            let min_count = minima.get(&role).copied().unwrap_or(1).max(1);
+            let own = subgroups.as_ref().map(|own| own.size);
+            let min_count = own.or(minima.get(&role).copied()).unwrap_or(1).max(1);
             let mut inner = PodGroup::gang(format!("{}-{role}", group.name), min_count)
                 .in_namespace(&*group.namespace);
             inner.queue.clone_from(&group.queue);
             inner.disruption = group.disruption;
             inner.leader = leader.as_ref() == Some(&role);
-            if let Some(topology) = topologies.get(&role) {
+            let own = subgroups.as_ref().map(|own| &own.topology);
+            if let Some(topology) = own.or(topologies.get(&role)) {
                 inner.topology.clone_from(topology);
             }
             let (pending, bound) = (leaf.pending.clone(), leaf.bound.len());
@@ -316,6 +325,10 @@ impl Forest<'_> {
     /// Refuses role minima that a tree of groups cannot say.
     fn roles_say(&self, root: usize, leaves: &[usize], reasons: &mut Vec<String>) -> Located<()> {
         let object = &self.assembly.objects[root];
+        let mut roles = leaves.iter().map(|leaf| &self.assembly.leaves[*leaf].role);
+        if object.subgroups.is_some() && roles.any(Option::is_none) {
+            reasons.push(NO_SUBGROUP.to_string());
+        }
         if !object.has_roles() {
             return Ok(());
         }

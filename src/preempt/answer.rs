@@ -7,7 +7,7 @@ use core::fmt;
 
 use super::cost::{Cost, MoveClaim, MoveCost};
 use crate::base::ObjectName;
-use crate::model::PodGroup;
+use crate::model::{PodGroup, ZoneShare};
 use crate::place::{Certificate, Outcome};
 use crate::state::{NodeView, Plan, PodView};
 
@@ -121,6 +121,9 @@ pub struct Move {
     /// The devices chosen for it there, one list a device request: indexes of the node's devices.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
     pub devices: Vec<Vec<u32>>,
+    /// The amounts of the node's NUMA zones that are predicted for it there.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub zone_shares: Vec<ZoneShare>,
     /// Whether it has to stop before the others are done: there is no order in which it could move
     /// at once.
     pub stops: bool,

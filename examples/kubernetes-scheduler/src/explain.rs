@@ -156,7 +156,10 @@ fn gated(store: &Store, gate: &Gate) -> Option<String> {
                 Some((pod, reason)) => {
                     format!("{lacks} Pod {}/{} is left alone: {reason}.", pod.namespace, pod.name)
                 }
-                None => lacks,
+                None => match store.quota_in_the_way(group) {
+                    Some(reason) => format!("{lacks} {reason}."),
+                    None => lacks,
+                },
             })
         }
         Gate::Partner { group } => Some(format!("Its partner {group} is not whole.")),

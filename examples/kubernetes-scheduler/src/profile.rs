@@ -95,7 +95,8 @@ pub fn check(file: &File) -> Result<(), String> {
 
 /// An empty store as a file says.
 pub fn store(file: &File, name: &str, queues: Option<LocalQueues>) -> Store {
-    let mut store = Store::new(name).with_claims().with_levels(file.levels.iter().cloned());
+    let store = Store::new(name).with_claims().with_fractions();
+    let mut store = store.with_levels(file.levels.iter().cloned());
     if file.queues.backfill.is_some() {
         store = store.with_run_times();
     }

@@ -36,16 +36,15 @@ const DEVICE_FIELDS: &[Entry] = &[
     ("vfGroups", Refused("virtual functions are not read")),
 ];
 
+const CPUS: &str = "pods that bind single CPUs are refused";
+
 /// Koordinator's keys on a `NodeResourceTopology`.
 static TOPOLOGY_ANNOTATIONS: Keys = Keys {
     name: "node topology annotations",
-    known: &[&[(
-        "node.koordinator.sh/reservation",
-        Ignored("the node's agent takes it off what pods may use"),
-    )]],
+    known: &[&[("node.koordinator.sh/reservation", Holds("it is read of the node"))]],
     prefixes: &[
-        &[("node.koordinator.sh/", Ignored("CPUs are not told apart one by one"))],
-        &[("kubelet.koordinator.sh/", Ignored("CPUs are not told apart one by one"))],
+        &[("node.koordinator.sh/", Holds(CPUS))],
+        &[("kubelet.koordinator.sh/", Holds(CPUS))],
     ],
     other: Silent,
 };
@@ -55,10 +54,10 @@ static DEVICE_LABELS: Keys = Keys {
     name: "device labels",
     known: &[&[
         ("node.koordinator.sh/gpu-model", Honoured),
-        ("node.koordinator.sh/gpu-vendor", Ignored("no pod asks for a vendor")),
+        ("node.koordinator.sh/gpu-vendor", Holds("no pod asks for a vendor")),
         ("node.koordinator.sh/gpu-partition-policy", Honoured),
     ]],
-    prefixes: &[&[("node.koordinator.sh/", Ignored("no pod asks for it"))]],
+    prefixes: &[&[("node.koordinator.sh/", Holds("no pod asks for it"))]],
     other: Silent,
 };
 static DEVICE_ANNOTATIONS: Keys = Keys {
@@ -77,7 +76,7 @@ const ZONES: Rule = Whole(&[
     ("name", Part),
     ("type", Part),
     ("parent", Silent),
-    ("costs", Ignored("zones are not told apart by distance")),
+    ("costs", Holds("of sets of as many zones the first is taken, whatever their distance")),
     (
         "resources",
         Fields(&[("name", Part), ("capacity", Part), ("allocatable", Part), ("available", Part)]),

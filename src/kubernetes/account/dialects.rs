@@ -17,6 +17,7 @@ pub(super) const HOLDS_CONTROLLER: &str = "the object's own controller reads it"
 /// Keys that bear on queues only, of any dialect.
 pub(super) const QUEUE_PREFIXES: &[Entry] = &[
     ("kube-queue/", Ignored(QUEUE)),
+    ("provreq.kueue.x-k8s.io/", Ignored(QUEUE)),
     ("quota.scheduling.koordinator.sh/", Ignored(QUEUE)),
     ("preemption-toleration.scheduling.x-k8s.io/", Ignored(PRIORITY)),
     ("preemption-toleration.scheduling.sigs.k8s.io/", Ignored(PRIORITY)),

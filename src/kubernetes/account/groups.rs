@@ -2,13 +2,14 @@
 
 use super::dialects::PLAIN;
 use super::keys::{GROUP_ANNOTATION_KEYS, GROUP_LABEL_KEYS};
-use super::parts::CLAIMS;
+use super::parts::{CLAIMS, SELECTOR};
 use super::rule::Rule::{
-    Each, Fields, Holds, Honoured, Ignored, Metadata, Part, Refused, Silent, Whole,
+    Choice as ByChoice, Each, Fields, Holds, Honoured, Ignored, Metadata, Part, Refused, Silent,
+    Whole,
 };
-use super::rule::{Entry, Kind, Rule};
+use super::rule::{Choice, Entry, Kind, Rule};
+use crate::kubernetes::value::Value;
 
-const SUBGROUPS: &str = "subgroups by labels of pods are not read";
 const EXACT: &str = "placement is exact: the members needed have room for what they ask";
 const TEMPLATE: &str = "of a template its policy alone is taken";
 const COPY: &str = "the group is a copy of its template";
@@ -216,12 +217,34 @@ pub(super) const KINDS: &[Kind] = &[
                     ("queue", Honoured),
                     ("priorityClassName", Honoured),
                     ("networkTopology", NETWORK_TOPOLOGY),
-                    ("subGroupPolicy", Refused(SUBGROUPS)),
+                    ("subGroupPolicy", ByChoice(&SUBGROUPS)),
                 ]),
             ),
         ],
     },
 ];
+
+/// Groups inside a group, by labels of its pods.
+static SUBGROUPS: Choice = Choice {
+    options: &[
+        (
+            "one",
+            Whole(&[
+                ("name", Part),
+                ("labelSelector", SELECTOR),
+                ("matchLabelKeys", Part),
+                ("subGroupSize", Part),
+                ("minSubGroups", Part),
+                ("networkTopology", NETWORK_TOPOLOGY),
+            ]),
+        ),
+        ("several", Refused("several policies for subgroups of one group are not read")),
+    ],
+    pick: |spot, _| match spot.above(1) {
+        Some(Value::List(policies)) => usize::from(policies.len() != 1),
+        _ => 1,
+    },
+};
 
 const TIMES: &str = "it says when pods start or stop, not where";
 

@@ -165,12 +165,12 @@ const POD_ANNOTATIONS: &[Entry] = &[
     ("kueue.x-k8s.io/podset-slice-size", Honoured),
     ("kueue.x-k8s.io/podset-slice-required-topology-constraints", Honoured),
     ("kueue.x-k8s.io/podset-group-name", Honoured),
-    ("nvidia.com/use-gputype", Refused(DEVICES)),
-    ("nvidia.com/nouse-gputype", Refused(DEVICES)),
+    ("nvidia.com/use-gputype", Honoured),
+    ("nvidia.com/nouse-gputype", Honoured),
     ("nvidia.com/use-gpuuuid", Refused(DEVICES)),
     ("nvidia.com/nouse-gpuuuid", Refused(DEVICES)),
     ("nvidia.com/vgpu-mode", Refused(DEVICES)),
-    ("nvidia.com/numa-bind", Refused(DEVICES)),
+    ("nvidia.com/numa-bind", Honoured),
     ("hami.io/vgpu-devices-allocated", Honoured),
     ("volcano.sh/vgpu-ids-new", Honoured),
     ("scheduling.koordinator.sh/device-allocated", Honoured),
@@ -423,10 +423,8 @@ pub(super) static GROUP_ANNOTATION_KEYS: Keys = Keys {
 pub(super) static NODE_ANNOTATION_KEYS: Keys = Keys {
     name: "node annotations",
     known: &[&[
-        (
-            "node.koordinator.sh/reservation",
-            Ignored("the node's agent takes it off what pods may use"),
-        ),
+        ("node.koordinator.sh/reservation", Honoured),
+        ("hami.io/node-nvidia-score", Holds("it says which cards are close, for no pod asks")),
         ("volcano.sh/node-vgpu-register", Honoured),
         ("hami.io/node-nvidia-register", Honoured),
         ("volcano.sh/node-vgpu-handshake", Holds(WRITTEN)),
@@ -434,7 +432,10 @@ pub(super) static NODE_ANNOTATION_KEYS: Keys = Keys {
         ("hami.io/mutex.lock", Holds(WRITTEN)),
     ]],
     prefixes: &[&[
-        ("node.koordinator.sh/", Ignored("amplified and shared resources are not read")),
+        (
+            "node.koordinator.sh/",
+            Holds("the allocatable has it already, or no CPUs are told apart"),
+        ),
         ("hami.io/node-handshake", Holds(WRITTEN)),
         ("hami.io/node-", Refused(DEVICES)),
         ("hami.io/", Refused(KEY)),

@@ -72,6 +72,8 @@ pub(super) static VOLUME_CLAIM: Table = Table {
     ]),
 };
 
+const ATTACH: &str = "volumes are placed by their nodes and counts either way";
+
 // Sources of volumes that pods and persistent volumes write alike.
 const AWS: Rule = Fields(&[
     ("volumeID", Honoured),
@@ -312,13 +314,13 @@ pub(super) const KINDS: &[Kind] = &[
                 Fields(&[
                     ("storageCapacity", Honoured),
                     ("preventPodSchedulingIfMissing", ByChoice(&IF_MISSING)),
-                    ("attachRequired", Silent),
+                    ("attachRequired", Holds(ATTACH)),
                     ("podInfoOnMount", Silent),
                     ("fsGroupPolicy", Silent),
                     ("tokenRequests", Silent),
                     ("requiresRepublish", Silent),
                     ("seLinuxMount", Silent),
-                    ("volumeLifecycleModes", Silent),
+                    ("volumeLifecycleModes", Holds(ATTACH)),
                     ("nodeAllocatableUpdatePeriodSeconds", Silent),
                     ("serviceAccountTokenInSecrets", Silent),
                 ]),

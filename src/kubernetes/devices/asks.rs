@@ -29,6 +29,8 @@ pub(in crate::kubernetes) struct Ask {
     pub(super) best_set: bool,
     /// Beside the first GPUs of the pod; if so, whether on the same switches.
     pub(super) beside: Option<bool>,
+    /// Cards that annotations of the pod allow.
+    pub(super) choice: Option<Choice>,
     /// The reason for which it cannot be granted, whatever the nodes have.
     pub(super) fault: Option<String>,
     /// Where it is asked, for errors.
@@ -48,7 +50,7 @@ impl Ask {
 
     /// Whether annotations say something of it, which shapes do not have.
     pub(in crate::kubernetes) fn is_annotated(&self) -> bool {
-        self.is_fraction() || self.best_set || self.beside.is_some()
+        self.is_fraction() || self.best_set || self.beside.is_some() || self.choice.is_some()
     }
 
     pub(super) fn new(dialect: DeviceDialect, container: u32, count: u32, memory: Memory) -> Ask {
@@ -62,11 +64,66 @@ impl Ask {
             sort: CardSort::Gpu,
             best_set: false,
             beside: None,
+            choice: None,
             fault: None,
             field: String::new(),
         }
     }
 }
+
+/// Cards of `HAMi` and Volcano that annotations of a pod allow.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Choice {
+    /// Parts of the names of types, in capitals: one of them is in the name. Empty is any.
+    types: Vec<String>,
+    /// The same: none of them is.
+    other_types: Vec<String>,
+    /// Whether several cards are to be of one NUMA node.
+    pub(super) numa: bool,
+}
+
+impl Choice {
+    fn read(annotations: &Field<'_>) -> Fault<Choice> {
+        let list = |key: &str| -> Fault<Vec<String>> {
+            let text = annotations.name_of(key)?.unwrap_or_default().to_uppercase();
+            let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+            Ok(parts.map(ToString::to_string).collect())
+        };
+        let numa = annotations.name_of(NUMA_BIND)?;
+        Ok(Choice {
+            types: list(TYPES)?,
+            other_types: list(OTHER_TYPES)?,
+            numa: numa
+                .is_some_and(|text| matches!(&*text, "1" | "t" | "T" | "true" | "TRUE" | "True")),
+        })
+    }
+
+    /// Whether a card of a model may be given.
+    pub(super) fn allows(&self, model: &str) -> bool {
+        let model = model.to_uppercase();
+        let among = |list: &[String]| list.iter().any(|part| model.contains(part));
+        (self.types.is_empty() || among(&self.types)) && !among(&self.other_types)
+    }
+
+    /// Whether it is by type.
+    pub(super) fn is_of_types(&self) -> bool {
+        !(self.types.is_empty() && self.other_types.is_empty())
+    }
+
+    /// The reason for which it is not in force.
+    pub(super) fn fault(&self, why: &str) -> String {
+        let key = match (self.types.is_empty(), self.other_types.is_empty()) {
+            (false, _) => TYPES,
+            (true, false) => OTHER_TYPES,
+            (true, true) => NUMA_BIND,
+        };
+        format!("/metadata/annotations/{} is not in force: {why}", key.replace('/', "~1"))
+    }
+}
+
+const TYPES: &str = "nvidia.com/use-gputype";
+const OTHER_TYPES: &str = "nvidia.com/nouse-gputype";
+const NUMA_BIND: &str = "nvidia.com/numa-bind";
 
 /// How much memory of each card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,12 +179,15 @@ pub(super) fn asks(annotations: Option<&Field<'_>>, spec: &Field<'_>) -> Fault<V
     let mut asks = Vec::new();
     let mut container = 0;
     let terms = annotations.map_or(Ok(Terms::default()), Terms::read)?;
+    let choice = annotations.map_or(Ok(Choice::default()), Choice::read)?;
+    let choice = Some(choice).filter(|choice| *choice != Choice::default());
     for list in ["initContainers", "containers"] {
         spec.each(list, |field| {
             let asked = amounts(&field)?;
             let path = field.path();
             for names in &PER_CARD {
-                asks.extend(per_card(names, &asked, container, &path));
+                let ask = per_card(names, &asked, container, &path);
+                asks.extend(ask.map(|ask| Ask { choice: choice.clone(), ..ask }));
             }
             if let Some(ask) = koordinator(&field, &asked, container)? {
                 asks.push(terms.apply(ask));

@@ -92,8 +92,22 @@ pub(super) struct PlainCards {
 }
 
 impl PlainCards {
+    /// The nodes that have any.
+    #[cfg(feature = "scheduler")]
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.nodes.keys().map(String::as_str)
+    }
+
+    /// Forgets the GPUs of a node.
+    #[cfg(feature = "scheduler")]
+    pub(super) fn forget(&mut self, node: &str) {
+        self.nodes.remove(node);
+    }
+
     /// Notes the GPUs of a node.
     pub(super) fn take(&mut self, root: &Field<'_>) -> Fault<()> {
+        let name = metadata::name(root)?;
+        self.nodes.remove(&name);
         let Some(status) = root.get("status")? else { return Ok(()) };
         let mut count = 0_i64;
         let list = if status.get("allocatable")?.is_some() { "allocatable" } else { "capacity" };
@@ -110,8 +124,26 @@ impl PlainCards {
         let labels = root.get("metadata")?.map_or(Ok(Labels::new()), |of| of.labels("labels"))?;
         let memory = labels.get("nvidia.com/gpu.memory").and_then(|mib| mib.parse::<i64>().ok());
         let memory = memory.and_then(|mib| mib.checked_mul(MIB)).filter(|bytes| *bytes > 0);
-        self.nodes.insert(metadata::name(root)?, (count, memory.unwrap_or(0)));
+        self.nodes.insert(name, (count, memory.unwrap_or(0)));
         Ok(())
+    }
+
+    /// The GPUs of a node as cards, each with the group that has it.
+    pub(super) fn cards<'g>(
+        &self,
+        node: &str,
+        group: impl Fn(u32) -> Option<&'g str>,
+    ) -> Option<NodeCards> {
+        let (count, memory) = self.nodes.get(node)?;
+        let cards = (0..*count).map(|minor| DeviceCard {
+            id: named(node, minor, group(minor)),
+            minor,
+            memory: *memory,
+            slots: MANY,
+            healthy: true,
+            ..DeviceCard::default()
+        });
+        Some(NodeCards::new(DeviceDialect::Kai, cards.collect()))
     }
 
     /// The GPUs as cards, and the cards that each running pod holds, request by request. Groups
@@ -127,20 +159,10 @@ impl PlainCards {
                 groups.entry(node.as_str()).or_default().extend(groups_of(pod));
             }
         }
-        let card = |node: &str, minor: u32, memory: i64| {
-            let group = groups.get(node).and_then(|groups| groups.iter().nth(minor as usize));
-            DeviceCard {
-                id: group.map_or_else(|| format!("{node}-{minor}"), ToString::to_string),
-                minor,
-                memory,
-                slots: MANY,
-                healthy: true,
-                ..DeviceCard::default()
-            }
-        };
-        let nodes = self.nodes.iter().map(|(node, (count, memory))| {
-            let cards = (0..*count).map(|minor| card(node, minor, *memory)).collect();
-            (node.clone(), NodeCards::new(DeviceDialect::Kai, cards))
+        let nodes = self.nodes.keys().filter_map(|node| {
+            let own = groups.get(node.as_str());
+            let group = |minor| own?.iter().nth(minor as usize).copied();
+            Some((node.clone(), self.cards(node, group)?))
         });
         let mut holdings = Holdings::default();
         let mut next: BTreeMap<&str, u32> = BTreeMap::new();
@@ -176,13 +198,18 @@ const MOST: u32 = 1 << 10;
 /// How many pods may share a card.
 const MANY: i64 = 1 << 20;
 
+/// The name of a card: that of the group that has it, or what a group would be called.
+pub(super) fn named(node: &str, minor: u32, group: Option<&str>) -> String {
+    group.map_or_else(|| format!("{node}-{minor}"), ToString::to_string)
+}
+
 /// Whether a pod holds a card for a group, which the pods of the group share.
 pub(super) fn is_reservation(pod: &Pod) -> bool {
     pod.namespace() == RESERVED
 }
 
 /// The groups whose cards a pod shares.
-fn groups_of(pod: &Pod) -> Vec<&str> {
+pub(super) fn groups_of(pod: &Pod) -> Vec<&str> {
     let labels = &pod.shape().labels;
     let several = labels.keys().filter_map(|key| key.strip_prefix(GROUP)?.strip_prefix('/'));
     let several: Vec<&str> = several.collect();

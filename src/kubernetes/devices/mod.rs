@@ -5,20 +5,25 @@ mod asks;
 mod fractions;
 #[cfg(feature = "scheduler")]
 mod live;
+#[cfg(feature = "scheduler")]
+mod occupied;
 mod supply;
 mod written;
 mod zones;
 
 pub use supply::{CardSort, DeviceCard, DeviceDialect, NodeCards};
+pub use written::CardFraction;
 
 pub(super) use asks::Ask;
 #[cfg(feature = "scheduler")]
-pub(super) use live::{Asking, is_followed};
+pub(super) use live::{Asking, Basis};
 pub(super) use supply::registered;
 pub(super) use written::{Held, held};
+#[cfg(feature = "scheduler")]
+pub(super) use zones::{PREDICTED, predicted, written as zones_written};
 pub(super) use zones::{named, parts, policy, wanted};
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -28,7 +33,7 @@ use super::field::{Fault, Field};
 use super::metadata;
 use super::resources::is_card_share;
 use crate::model::{
-    Amounts, Beside, DeviceRequest, Node, NodeZones, Pod, PodShape, ZoneAsk, ZonePart,
+    Amounts, Beside, DeviceRequest, IslandRule, Node, NodeZones, Pod, PodShape, ZoneAsk, ZonePart,
 };
 use asks::Memory;
 use fractions::{Holdings, PlainCards};
@@ -59,6 +64,9 @@ pub(super) struct Cards {
     /// Whether those GPUs are cards: a pod asks for a fraction of one.
     shared: bool,
     zones: BTreeMap<String, NodeZones>,
+    /// Holders of those cards in a cluster that is followed.
+    #[cfg(feature = "scheduler")]
+    occupied: occupied::Occupied,
 }
 
 impl Cards {
@@ -72,7 +80,10 @@ impl Cards {
             self.plain.take(root)?;
         }
         let found = match (group, kind) {
-            ("", "Node") => registered(root)?,
+            ("", "Node") => match registered(root)? {
+                Some(own) => Some(own),
+                None => self.shared_cards(&metadata::name(root)?),
+            },
             ("scheduling.koordinator.sh", "Device")
                 if account::refused_of(root.value, root.object.mode).is_empty() =>
             {
@@ -86,12 +97,25 @@ impl Cards {
         Ok(())
     }
 
+    /// The GPUs of a node as cards, once they are.
+    fn shared_cards(&self, node: &str) -> Option<NodeCards> {
+        #[cfg(feature = "scheduler")]
+        let group = |card| self.occupied.group(node, card);
+        #[cfg(not(feature = "scheduler"))]
+        let group = |_| None;
+        self.plain.cards(node, group).filter(|_| self.shared)
+    }
+
+    /// Whether an agent registers cards of the kind that fractions are of.
+    fn is_registered(&self) -> bool {
+        self.nodes.values().any(|node| node.dialect == DeviceDialect::Hami)
+    }
+
     /// Takes the GPUs that nodes count for cards, if a pod asks for a fraction and nobody registers
     /// cards of that kind.
     pub(super) fn share<'a>(&mut self, pods: impl Iterator<Item = (&'a Pod, &'a [Ask])> + Clone) {
-        let registered = |node: &NodeCards| node.dialect == DeviceDialect::Hami;
         let asked = pods.clone().any(|(_, asks)| asks.iter().any(Ask::is_fraction));
-        if !asked || self.nodes.values().any(registered) {
+        if !asked || self.is_registered() {
             return;
         }
         let pods = pods.filter(|(pod, _)| !fractions::is_reservation(pod));
@@ -177,15 +201,48 @@ impl Cards {
         Ok(shape)
     }
 
+    /// The request for what is asked; `None` for a resource that is counted only.
     fn request(&self, ask: &Ask) -> Result<Option<DeviceRequest>, String> {
+        let mut request = self.request_of_any(ask)?;
+        let Some(choice) = &ask.choice else { return Ok(request) };
+        let Some(own) = &mut request else { return Err(choice.fault("no cards are registered")) };
+        if choice.is_of_types() {
+            let models = self.cards_for(ask).map(|card| card.model.clone());
+            let models: BTreeSet<String> = models.collect();
+            if models.is_empty() {
+                return Err(choice.fault("no card that is registered is of such a type"));
+            }
+            own.models = models.into_iter().collect();
+        }
+        if choice.numa {
+            own.numa = IslandRule::Required;
+        }
+        Ok(request)
+    }
+
+    /// The dialect that serves what is asked.
+    fn dialect_for(&self, ask: &Ask) -> DeviceDialect {
+        let is_shared = self.shared && !self.is_registered();
+        if ask.plain && is_shared { DeviceDialect::Kai } else { ask.dialect }
+    }
+
+    /// The cards of all nodes that may serve what is asked.
+    fn cards_for(&self, ask: &Ask) -> impl Iterator<Item = &DeviceCard> {
+        let dialect = self.dialect_for(ask);
+        let nodes = self.nodes.values().filter(move |node| node.dialect == dialect);
+        let cards = nodes.flat_map(|node| node.cards.iter());
+        cards.filter(move |card| {
+            let choice = ask.choice.as_ref();
+            card.sort == ask.sort && choice.is_none_or(|choice| choice.allows(&card.model))
+        })
+    }
+
+    fn request_of_any(&self, ask: &Ask) -> Result<Option<DeviceRequest>, String> {
         if let Some(fault) = &ask.fault {
             return Err(fault.clone());
         }
-        let dialect = if ask.plain && self.shared { DeviceDialect::Kai } else { ask.dialect };
-        let cards = || {
-            let nodes = self.nodes.values().filter(move |node| node.dialect == dialect);
-            nodes.flat_map(|node| node.cards.iter()).filter(|card| card.sort == ask.sort)
-        };
+        let dialect = self.dialect_for(ask);
+        let cards = || self.cards_for(ask);
         if ask.plain && cards().next().is_none() {
             return Ok(None);
         }
@@ -230,8 +287,7 @@ impl Cards {
     /// A fraction of KAI's, in millionths: of memory by what the cards have, which must be alike.
     fn fraction(&self, ask: &Ask) -> Result<DeviceRequest, String> {
         let field = &ask.field;
-        let registered = |node: &NodeCards| node.dialect == DeviceDialect::Hami;
-        if self.nodes.values().any(registered) {
+        if self.is_registered() {
             return Err(format!("{field} is not in force: cards are registered by HAMi"));
         }
         let part = match ask.memory {

@@ -161,6 +161,10 @@ pub(in crate::kubernetes) fn registered(root: &Field<'_>) -> Fault<Option<NodeCa
     Ok(None)
 }
 
+/// The mode of a card that its plugin cuts up by profiles. It has no shares that can be given away one by
+/// one.
+const CUT: &str = "mig";
+
 fn hami(text: &str) -> Option<Vec<DeviceCard>> {
     let Value::List(entries) = json::value(text)? else { return None };
     let card = |(at, entry): (usize, &Value)| {
@@ -173,7 +177,8 @@ fn hami(text: &str) -> Option<Vec<DeviceCard>> {
             memory: number("devmem")?.checked_mul(MIB)?,
             slots: number("count").unwrap_or(1),
             numa: number("numa").and_then(|numa| u32::try_from(numa).ok()),
-            healthy: entry.entry("health").is_none_or(|health| *health == Value::Bool(true)),
+            healthy: entry.entry("health").is_none_or(|health| *health == Value::Bool(true))
+                && word("mode") != CUT,
             ..DeviceCard::default()
         })
     };
@@ -191,7 +196,7 @@ fn volcano(text: &str) -> Option<Vec<DeviceCard>> {
             model: (*model).to_string(),
             memory: memory.parse::<i64>().ok()?.checked_mul(MIB)?,
             slots: count.parse().ok()?,
-            healthy: *health == "true",
+            healthy: *health == "true" && parts.get(5).is_none_or(|mode| *mode != CUT),
             ..DeviceCard::default()
         })
     };

@@ -18,6 +18,8 @@ pub(super) const CONTAINERS: &str = "phalanx/device-requests-of-containers";
 const HAMI: &str = "hami.io/vgpu-devices-allocated";
 const VOLCANO: &str = "volcano.sh/vgpu-ids-new";
 const KOORDINATOR: &str = "scheduling.koordinator.sh/device-allocated";
+/// Numbers of cards that no plugin asks for: so they are known when the pod is seen to run.
+const CARDS: &str = "phalanx.dev/cards";
 const MIB: i64 = 1 << 20;
 
 /// The cards that a pod holds by its annotations: their identities, request by request.
@@ -33,6 +35,9 @@ pub(in crate::kubernetes) fn held(metadata: &Field<'_>) -> Fault<Option<Held>> {
         if let Some(text) = annotations.name_of(key)? {
             return Ok(Some(Held { requests: listed(&text) }));
         }
+    }
+    if let Some(text) = annotations.name_of(CARDS)? {
+        return Ok(Some(Held { requests: numbered(&text) }));
     }
     let Some(text) = annotations.name_of(KOORDINATOR)? else { return Ok(None) };
     let cards = json::value(&text);
@@ -61,7 +66,19 @@ fn listed(text: &str) -> Vec<Vec<String>> {
     text.split(';').map(cards).filter(|cards| !cards.is_empty()).collect()
 }
 
+/// Numbers of cards, one list a request: `0,1;2`.
+fn numbered(text: &str) -> Vec<Vec<String>> {
+    let cards = |list: &str| list.split(',').map(|card| card.trim().to_string()).collect();
+    text.split(';').map(cards).collect()
+}
+
 impl Held {
+    /// The numbers of all cards, where they have no other names.
+    #[cfg(feature = "scheduler")]
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.requests.iter().flatten().filter_map(|card| card.parse().ok()).collect()
+    }
+
     /// The numbers of the cards among those of the node, request by request; `None` if one is not
     /// there.
     pub(super) fn indexes(&self, devices: &NodeCards) -> Option<Vec<Vec<u32>>> {
@@ -119,6 +136,14 @@ impl NodeCards {
                 let whole = requests.iter().all(|(request, _)| request.is_whole());
                 let kind = if whole { "Regular" } else { "Fraction" };
                 set("received-resource-type", kind.to_string());
+                if whole {
+                    let list = |of: &&[u32]| {
+                        let cards: Vec<String> = of.iter().map(ToString::to_string).collect();
+                        cards.join(",")
+                    };
+                    let lists: Vec<String> = requests.iter().map(|(_, of)| list(of)).collect();
+                    set(CARDS, lists.join(";"));
+                }
             }
             DeviceDialect::Hami => {
                 let containers = self.containers(pod, &requests);
@@ -147,25 +172,63 @@ impl NodeCards {
     /// reservation pod is to be made. Empty in other dialects, and for whole cards.
     pub fn labels(&self, pod: &Pod, devices: &[Vec<u32>]) -> BTreeMap<String, String> {
         let mut labels = BTreeMap::new();
-        let requests = pod.shape().devices.iter().zip(devices);
-        if self.dialect != DeviceDialect::Kai {
-            return labels;
-        }
-        let shared = requests.filter(|(request, _)| !request.is_whole());
-        let groups: Vec<&str> = shared
-            .flat_map(|(_, of)| of.iter().filter_map(|at| self.cards.get(*at as usize)))
-            .map(|card| card.id.as_str())
-            .collect();
-        match groups.as_slice() {
+        let groups = self.fraction(pod, devices).map(|fraction| fraction.groups);
+        match groups.unwrap_or_default().as_slice() {
             [one] => {
-                labels.insert(GROUP.to_string(), (*one).to_string());
+                labels.insert(GROUP.to_string(), one.clone());
             }
             several => {
-                let several = several.iter().map(|id| (format!("{GROUP}/{id}"), (*id).to_string()));
-                labels.extend(several);
+                labels.extend(several.iter().map(|id| (format!("{GROUP}/{id}"), id.clone())));
             }
         }
         labels
+    }
+
+    /// The fraction of KAI's that a plan gives a pod; `None` in other dialects, and for whole cards.
+    ///
+    /// KAI's binder takes it from a `BindRequest` of `scheduling.run.ai`, and binds the pod itself. The
+    /// binder makes the reservation pod of a group that has none, and tells the container its card.
+    ///
+    /// ```
+    /// use phalanx::kubernetes::{Mode, Reader};
+    ///
+    /// let text = r#"[
+    ///   {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"},
+    ///    "status": {"allocatable": {"nvidia.com/gpu": "2", "pods": "9"}}},
+    ///   {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a",
+    ///    "annotations": {"gpu-fraction": "0.5"}}, "spec": {"containers": [{"name": "c"}]}}]"#;
+    /// let mut reader = Reader::new(Mode::AsStored);
+    /// for value in serde_json::from_str::<Vec<serde_json::Value>>(text)? {
+    ///     reader.read("m.json", &mut serde_json::Deserializer::from_str(&value.to_string()))?;
+    /// }
+    /// let manifests = reader.finish()?;
+    /// let pod = &manifests.groups[0].pods[0];
+    /// let fraction = manifests.devices["n1"].fraction(pod, &[vec![1]]).unwrap();
+    /// assert_eq!((fraction.groups, fraction.count), (vec!["n1-1".to_owned()], 1));
+    /// assert_eq!(fraction.portion, "0.5");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fraction(&self, pod: &Pod, devices: &[Vec<u32>]) -> Option<CardFraction> {
+        if self.dialect != DeviceDialect::Kai {
+            return None;
+        }
+        let requests = pod.shape().devices.iter().zip(devices);
+        let mut shared = requests.filter_map(|(request, of)| match &request.ask {
+            DeviceAsk::Whole { .. } => None,
+            DeviceAsk::Shares { each, .. } => Some((each.of("portion"), of)),
+        });
+        let (portion, of) = shared.next()?;
+        let cards = of.iter().filter_map(|at| self.cards.get(*at as usize));
+        let groups: Vec<String> = cards.map(|card| card.id.clone()).collect();
+        let text = format!("{:06}", portion.max(0));
+        let (whole, part) = text.split_at(text.len() - 6);
+        let part = part.trim_end_matches('0');
+        let portion = format!(
+            "{}.{}",
+            if whole.is_empty() { "0" } else { whole },
+            if part.is_empty() { "0" } else { part }
+        );
+        Some(CardFraction { count: groups.len() as u32, groups, portion })
     }
 
     /// The cards of each container, one after the other.
@@ -210,6 +273,19 @@ impl NodeCards {
         let lists = types.map(|(sort, cards)| format!("\"{}\":[{}]", sort.name(), cards.join(",")));
         format!("{{{}}}", lists.collect::<Vec<_>>().join(","))
     }
+}
+
+/// A fraction of cards, as KAI's binder is asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CardFraction {
+    /// The groups that share the cards, one a card (`selectedGPUGroups`).
+    pub groups: Vec<String>,
+    /// How many cards (`receivedGPU.count`).
+    pub count: u32,
+    /// The part of each card, as a decimal number (`receivedGPU.portion`).
+    pub portion: String,
 }
 
 /// Memory in bytes and cores in hundredths that a request takes of a card.

@@ -1,6 +1,8 @@
 //! NUMA zones of nodes, and what containers have aligned with them.
 
 use alloc::format;
+#[cfg(feature = "scheduler")]
+use alloc::string::String;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -12,6 +14,8 @@ use crate::kubernetes::resources;
 use crate::kubernetes::value::Value;
 use crate::model::effective::Quantities;
 use crate::model::resources::{CPU, MEMORY, amount_of};
+#[cfg(feature = "scheduler")]
+use crate::model::{Amounts, ZoneShare};
 use crate::model::{NodeZones, Problem, Zone, ZonePart, ZonePolicy, ZoneScope};
 
 /// Policies, as kubelet spells them.
@@ -103,6 +107,38 @@ pub(super) fn topology(root: &Field<'_>) -> Fault<NodeZones> {
         Ok(())
     })?;
     Ok(zones)
+}
+
+/// The annotation of a binding with the amounts of zones that the plan predicts: JSON, by number of the
+/// zone and resource, in the units of the model.
+#[cfg(feature = "scheduler")]
+pub(in crate::kubernetes) const PREDICTED: &str = "phalanx.dev/zones";
+
+/// The amounts of zones that a plan predicted for a pod. One that is no such JSON says nothing.
+#[cfg(feature = "scheduler")]
+pub(in crate::kubernetes) fn predicted(metadata: &Field<'_>) -> Fault<Vec<ZoneShare>> {
+    let Some(annotations) = metadata.get("annotations")? else { return Ok(Vec::new()) };
+    let Some(text) = annotations.name_of(PREDICTED)? else { return Ok(Vec::new()) };
+    let Some(Value::Map(zones)) = json::value(&text) else { return Ok(Vec::new()) };
+    let share = |(zone, amounts): &(String, Value)| -> Option<ZoneShare> {
+        let Value::Map(amounts) = amounts else { return None };
+        let mut share = ZoneShare::new(zone.parse().ok()?, Amounts::new());
+        for (resource, amount) in amounts {
+            share.amounts.set(resource, amount.integer().filter(|amount| *amount >= 0)?);
+        }
+        Some(share)
+    };
+    Ok(zones.iter().map(share).collect::<Option<Vec<ZoneShare>>>().unwrap_or_default())
+}
+
+/// Amounts of zones as the annotation has them.
+#[cfg(feature = "scheduler")]
+pub(in crate::kubernetes) fn written(shares: &[ZoneShare]) -> String {
+    let zone = |share: &ZoneShare| {
+        let amounts = share.amounts.iter().map(|(name, amount)| format!("\"{name}\":{amount}"));
+        format!("\"{}\":{{{}}}", share.zone, amounts.collect::<Vec<_>>().join(","))
+    };
+    format!("{{{}}}", shares.iter().map(zone).collect::<Vec<_>>().join(","))
 }
 
 /// A policy by kubelet's name.

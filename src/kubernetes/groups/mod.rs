@@ -1,5 +1,6 @@
 //! Objects that describe groups, in any of the dialects.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,9 +9,11 @@ use core::time::Duration;
 
 mod application;
 mod kai;
+mod subgroups;
 
 pub(super) use application::application;
 pub(super) use kai::kai;
+pub(super) use subgroups::SubGroups;
 
 use super::account;
 use super::claims::{ClaimEntry, claim_entries};
@@ -69,6 +72,8 @@ pub(super) struct GroupObject {
     pub(super) gang_group: Vec<ObjectName>,
     /// Minimum by role, in order of role.
     pub(super) roles: BTreeMap<String, u32>,
+    /// Groups inside it, by labels of its pods.
+    pub(super) subgroups: Option<Box<SubGroups>>,
     /// Roles that start after others, and are not waited for.
     pub(super) later: BTreeSet<String>,
     /// The role of one pod that leads the others.
@@ -109,6 +114,7 @@ impl GroupObject {
             keep_running: false,
             gang_group: Vec::new(),
             roles: BTreeMap::new(),
+            subgroups: None,
             later: BTreeSet::new(),
             leader: None,
             uid: String::new(),
@@ -148,6 +154,14 @@ impl GroupObject {
         if let Some(wish) = &self.wish {
             match topologies.request(wish) {
                 Ok(request) => self.topology = request,
+                Err(reason) => self.refused.push(reason),
+            }
+        }
+        if let Some(own) = &mut self.subgroups
+            && let Some(wish) = &own.wish
+        {
+            match topologies.request(wish) {
+                Ok(request) => own.topology = request,
                 Err(reason) => self.refused.push(reason),
             }
         }
@@ -438,5 +452,6 @@ pub(super) fn volcano(root: &Field<'_>) -> Fault<GroupObject> {
     group.queue = spec.text_of("queue")?;
     group.priority_class = spec.name_of("priorityClassName")?;
     group.wish = topologies::volcano(&spec)?;
+    group.subgroups = SubGroups::read(&spec)?.map(Box::new);
     Ok(group)
 }

@@ -10,14 +10,14 @@ use core::time::Duration;
 
 use super::event::Kind;
 use crate::kubernetes::account;
-use crate::kubernetes::devices::{Ask, Asking, is_followed};
+use crate::kubernetes::devices::{Ask, Asking, predicted};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::QUEUE_NAME;
 use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::membership::{Application, Family, InlineGang, Membership};
 use crate::kubernetes::metadata::{self, Controller};
 use crate::kubernetes::pod::{self, Fate, PodRecord};
-use crate::model::{ClaimSource, Pod, PodClaim, PodGroup, PreemptionPolicy, ZonePolicy};
+use crate::model::{ClaimSource, Pod, PodClaim, PodGroup, PreemptionPolicy, ZoneShare};
 
 /// The identity of a group, or of the object that describes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,8 +128,12 @@ pub(super) struct PodEntry {
     pub(super) controller: Option<Box<Controller>>,
     /// The reason to leave it alone.
     pub(super) refusal: Option<String>,
-    /// Its requests for cards.
+    /// Its requests for cards and zones.
     pub(super) asking: Option<Box<Asking>>,
+    /// Amounts of zones that its plan predicted, until its node reports them.
+    pub(super) predicted: Vec<ZoneShare>,
+    /// Whether a container of it runs.
+    pub(super) runs: bool,
     /// The reason for which they are not in force.
     pub(super) card_fault: Option<String>,
     pub(super) shown: Shown,
@@ -154,14 +158,6 @@ fn unfollowed(record: &PodRecord) -> Vec<String> {
     if let (Some(wish), None) = (&record.wish, &record.membership) {
         refused.push(wish.fault("no watch follows the topology"));
     }
-    if record.asks.iter().any(Ask::is_of_card) && !is_followed(&record.asks) {
-        refused.push("parts of cards are not in force: no watch follows the cards".to_owned());
-    }
-    if record.pod.shape().zones.least != ZonePolicy::None {
-        refused.push(
-            "the policy of NUMA topology is not in force: no watch follows the zones".to_owned(),
-        );
-    }
     refused
 }
 
@@ -170,10 +166,11 @@ impl PodEntry {
     ///
     /// With `claims` a pod that names no group is of the workload that it was made for.
     pub(super) fn read(root: &Field<'_>, claims: bool) -> Fault<Option<PodEntry>> {
-        let succeeded = match root.get("status")? {
-            Some(status) => status.text_of("phase")? == "Succeeded",
-            None => false,
+        let phase = match root.get("status")? {
+            Some(status) => status.text_of("phase")?,
+            None => String::new(),
         };
+        let succeeded = phase == "Succeeded";
         let mut record = match pod::pod(root)? {
             Fate::Kept(record) => *record,
             Fate::Finished if succeeded => {
@@ -189,13 +186,21 @@ impl PodEntry {
         if claims && record.membership.is_none() {
             record.membership = record.made_by.first().map(|made| Box::new(made.membership()));
         }
-        Ok(Some(PodEntry::new(record, succeeded)))
+        let mut entry = PodEntry::new(record, succeeded);
+        entry.runs = phase == "Running";
+        if entry.pod.node.is_some()
+            && !succeeded
+            && let Some(metadata) = root.get("metadata")?
+        {
+            entry.predicted = predicted(&metadata)?;
+        }
+        Ok(Some(entry))
     }
 
     pub(super) fn new(record: PodRecord, finished: bool) -> PodEntry {
         let refused = unfollowed(&record);
         let PodRecord { mut pod, priority, scheduler, membership, controller, .. } = record;
-        let PodRecord { limits, asks, held, application, run_time, .. } = record;
+        let PodRecord { limits, asks, held, parts, application, run_time, .. } = record;
         pod.priority = priority.unwrap_or(0);
         if let Some(limits) = limits {
             pod = pod.in_band(&limits);
@@ -212,9 +217,9 @@ impl PodEntry {
         let refusal = (!refused.is_empty() && pod.node.is_none()).then(|| refused.join("; "));
         let scheduler = scheduler.map(str::into_string);
         let local_queue = pod.shape().labels.get(QUEUE_NAME).cloned();
-        let asking = (!asks.is_empty() && is_followed(&asks)).then(|| {
+        let asking = (!asks.is_empty() || !parts.is_empty()).then(|| {
             let (held, shape) = (held.map(|held| *held), pod.shape().clone());
-            Box::new(Asking { asks, held, shape })
+            Box::new(Asking { asks, held, parts, shape })
         });
         let shown = Shown::default();
         PodEntry {
@@ -232,6 +237,8 @@ impl PodEntry {
             controller,
             refusal,
             asking,
+            predicted: Vec::new(),
+            runs: false,
             card_fault: None,
             shown,
         }
@@ -254,6 +261,11 @@ impl PodEntry {
             }
         }
         true
+    }
+
+    /// Whether it asks for a fraction of a card of KAI's.
+    pub(super) fn has_fraction(&self) -> bool {
+        self.asking.as_ref().is_some_and(|asking| asking.asks.iter().any(Ask::is_fraction))
     }
 
     /// Whether it waits for the scheduler of the store.

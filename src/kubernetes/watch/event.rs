@@ -73,11 +73,15 @@ pub enum Kind {
     Kai,
     /// `Topology` of KAI.
     KaiTopology,
+    /// `topology.node.k8s.io NodeResourceTopology`.
+    NodeResourceTopology,
+    /// `v1 ResourceQuota`: it explains members that are missing, and bears on nothing else.
+    ResourceQuota,
 }
 
 impl Kind {
     /// Number of kinds.
-    pub(super) const COUNT: usize = Kind::KaiTopology.index() + 1;
+    pub(super) const COUNT: usize = Kind::ResourceQuota.index() + 1;
 
     /// The number of the kind.
     pub(super) const fn index(self) -> usize {
@@ -109,6 +113,8 @@ impl Kind {
             Kind::ReplicaSet => Kind::DeviceTaintRule.index() + 6,
             Kind::Kai => Kind::DeviceTaintRule.index() + 7,
             Kind::KaiTopology => Kind::DeviceTaintRule.index() + 8,
+            Kind::NodeResourceTopology => Kind::DeviceTaintRule.index() + 9,
+            Kind::ResourceQuota => Kind::DeviceTaintRule.index() + 10,
         }
     }
 
@@ -132,10 +138,12 @@ impl Kind {
             ("scheduling.koordinator.sh", "ClusterNetworkTopology") => Kind::ClusterNetworkTopology,
             ("scheduling.koordinator.sh", "Device") => Kind::Device,
             ("", "Service") => Kind::Service,
+            ("", "ResourceQuota") => Kind::ResourceQuota,
             ("", "ReplicationController") => Kind::ReplicationController,
             ("apps", "ReplicaSet") => Kind::ReplicaSet,
             ("scheduling.run.ai", "PodGroup") => Kind::Kai,
             ("kai.scheduler", "Topology") => Kind::KaiTopology,
+            ("topology.node.k8s.io", "NodeResourceTopology") => Kind::NodeResourceTopology,
             _ => {
                 let storage = storage_kind(group, kind).map(Kind::Storage);
                 let storage = storage.or_else(|| claim_kind(group, kind).map(Kind::Claims));
@@ -172,6 +180,8 @@ impl Kind {
             Kind::ReplicaSet => "replicaset",
             Kind::Kai => "kai podgroup",
             Kind::KaiTopology => "kai topology",
+            Kind::NodeResourceTopology => "noderesourcetopology",
+            Kind::ResourceQuota => "resourcequota",
         }
     }
 
@@ -208,6 +218,7 @@ impl Kind {
             Kind::ClusterNetworkTopology => ("scheduling.koordinator.sh", "ClusterNetworkTopology"),
             Kind::Device => ("scheduling.koordinator.sh", "Device"),
             Kind::KaiTopology => ("kai.scheduler", "Topology"),
+            Kind::NodeResourceTopology => ("topology.node.k8s.io", "NodeResourceTopology"),
             _ => ("", "Node"),
         }
     }
@@ -245,6 +256,7 @@ impl Kind {
                 | Kind::ClusterNetworkTopology
                 | Kind::Device
                 | Kind::KaiTopology
+                | Kind::NodeResourceTopology
         )
     }
 }

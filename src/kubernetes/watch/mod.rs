@@ -40,6 +40,7 @@ mod groups;
 mod layout;
 mod per_kind;
 mod pods;
+mod quotas;
 mod read;
 mod served;
 mod store;

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use super::entries::{GroupKey, Instance, PodEntry, family};
 use super::event::{Kind, Object, WatchEvent};
 use super::per_kind::PerKind;
+use super::quotas::Quota;
 use super::read::{budget, condition, not_ready, refused};
 use super::served::Version;
 use super::trees::Trees;
@@ -18,11 +19,10 @@ use super::update::Update;
 use super::workload_state::Workloads;
 use crate::base::hash::FixedMap;
 use crate::kubernetes::claims::{TaintRule, claim_object};
-use crate::kubernetes::devices::{Cards, DeviceDialect};
+use crate::kubernetes::devices::{Basis, Cards};
 use crate::kubernetes::field::{Fault, Field};
 use crate::kubernetes::groups::{self, GroupObject};
 use crate::kubernetes::kinds::{self, RuntimeName, Submitted};
-use crate::kubernetes::membership::Family;
 use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::owners::Owners;
 use crate::kubernetes::priority::Classes;
@@ -81,7 +81,13 @@ pub struct Store {
     pub(super) cards: Cards,
     /// Nodes whose cards have changed since they were told of.
     pub(super) changed_cards: BTreeSet<String>,
-    pub(super) card_sizes: BTreeSet<(DeviceDialect, i64)>,
+    pub(super) card_basis: Basis,
+    /// Pods with predicted amounts of zones that their nodes have not reported yet, by node.
+    pub(super) unreported: BTreeMap<String, BTreeSet<String>>,
+    /// Pods whose amounts were reported since pods were told of.
+    pub(super) changed_zones: BTreeSet<String>,
+    /// Whether pods with fractions of KAI's are shown.
+    pub(super) follows_fractions: bool,
     /// Pods that hold unknown cards, and their nodes.
     pub(super) blind: BTreeMap<String, String>,
     pub(super) namespaces: BTreeMap<String, Labels>,
@@ -103,6 +109,8 @@ pub struct Store {
     /// The condition of pod groups by which they are scheduled, where they have it.
     scheduled: BTreeMap<String, bool>,
     budgets: BTreeMap<String, DisruptionBudget>,
+    /// Quotas of namespaces, which say why members of groups are missing.
+    pub(super) quotas: BTreeMap<String, Quota>,
     pub(super) storage: BTreeMap<StorageKey, StorageObject>,
     /// Storage objects of which a field is not in force, with the reason; and others so.
     pub(super) storage_faults: BTreeMap<StorageKey, String>,
@@ -129,6 +137,9 @@ struct Known {
     deleted: bool,
 }
 
+const NO_SUBGROUPS: &str =
+    "/spec/subGroupPolicy is not in force: no watch tells subgroups apart by labels";
+
 /// An object, converted.
 enum Converted {
     Node(Node),
@@ -147,7 +158,7 @@ enum Converted {
     TaintRule(TaintRule),
     /// Statements about nodes, which are in the store already.
     Layout,
-    /// A service or a controller, which is in the store already.
+    /// A service, a controller or a quota, which is in the store already.
     Owner,
 }
 
@@ -246,18 +257,6 @@ impl Store {
         self.known[at].retain(|_, known| !known.deleted || version != 0 && known.version > version);
     }
 
-    /// The uid of a pod; `None` if it is not known.
-    pub fn pod_uid(&self, namespace: &str, name: &str) -> Option<&str> {
-        let pod = self.pods.get(&format!("{namespace}/{name}"))?;
-        Some(&pod.pod.uid)
-    }
-
-    /// A pod; `None` if it is not known.
-    pub fn pod(&self, namespace: &str, name: &str) -> Option<ObjectRef> {
-        let uid = self.pod_uid(namespace, name)?.to_owned();
-        Some(ObjectRef { namespace: namespace.to_owned(), name: name.to_owned(), uid })
-    }
-
     /// The `PodGroup` of `scheduling.k8s.io` behind a group of the scheduler, by its full name;
     /// `None` for other groups.
     pub fn pod_group(&self, group: &str) -> Option<ObjectRef> {
@@ -272,56 +271,6 @@ impl Store {
     /// served: [`Version::scheduled_condition`].
     pub fn pod_group_scheduled(&self, group: &str) -> Option<bool> {
         self.scheduled.get(group).copied()
-    }
-
-    /// The waiting pods of a group of the scheduler, by its full name: those that it may place.
-    pub fn waiting_pods(&self, group: &str) -> Vec<ObjectRef> {
-        let mut pods = Vec::new();
-        let mut add = |entry: &PodEntry| {
-            if entry.waits() {
-                let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
-                pods.push(ObjectRef { namespace, name, uid: entry.pod.uid.clone() });
-            }
-        };
-        let Some((namespace, name)) = group.split_once('/') else { return pods };
-        let key = GroupKey::of_name(namespace, name);
-        if let Some(pod) = name.strip_prefix("pod:") {
-            self.pods.get(&format!("{namespace}/{pod}")).into_iter().for_each(&mut add);
-        } else if key.family == Family::Composite {
-            let leaves = self.trees.leaves(&key).filter_map(|leaf| self.instances.get(leaf));
-            let members = leaves.flat_map(|instance| &instance.members);
-            members.filter_map(|pod| self.pods.get(pod)).for_each(add);
-        } else if let Some(instance) = self.instances.get(&key) {
-            instance.members.iter().filter_map(|pod| self.pods.get(pod)).for_each(add);
-        }
-        pods
-    }
-
-    /// A member of a group of pods, by its full name in the scheduler, that waits and is left alone,
-    /// with the reason: its partners wait for it. `None` if there is none.
-    pub fn left_alone(&self, group: &str) -> Option<(ObjectRef, &str)> {
-        let (namespace, name) = group.split_once('/')?;
-        let instance = self.instances.get(&GroupKey::of_name(namespace, name))?;
-        let members = instance.members.iter().filter_map(|pod| self.pods.get(pod));
-        let refusal = instance.refusal.as_deref();
-        let mut waiting = members.filter(|entry| entry.waits());
-        waiting.find_map(|entry| {
-            let reason = entry.refusal.as_deref().or(refusal)?;
-            let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
-            Some((ObjectRef { namespace, name, uid: entry.pod.uid.clone() }, reason))
-        })
-    }
-
-    /// The pod groups of `scheduling.k8s.io` behind a group of the scheduler, by its full name: one,
-    /// or those in the tree of a composite group; none for other groups.
-    pub fn pod_groups(&self, group: &str) -> Vec<ObjectRef> {
-        let Some((namespace, name)) = group.split_once('/') else { return Vec::new() };
-        let key = GroupKey::of_name(namespace, name);
-        if key.family != Family::Composite {
-            return self.pod_group(group).into_iter().collect();
-        }
-        let names = self.trees.leaves(&key).map(|leaf| format!("{}/{}", leaf.namespace, leaf.name));
-        names.filter_map(|name| self.pod_group(&name)).collect()
     }
 
     fn changed(&mut self, object: &Object, updates: &mut Vec<Update>) -> Fault<()> {
@@ -365,7 +314,12 @@ impl Store {
                 }
             }
             Converted::Pod(Some(mut entry)) => {
+                self.predict_zones(&key, &mut entry);
                 if entry.asking.is_some() {
+                    if entry.has_fraction() {
+                        let sharing = self.cards.begin_sharing();
+                        self.changed_cards.extend(sharing);
+                    }
                     self.ask_for_cards(&key, &mut entry);
                 }
                 self.put_pod(&key, *entry, updates);
@@ -510,12 +464,19 @@ impl Store {
                 self.changed_cards.insert(name);
                 self.layout_changed(updates);
             }
+            Kind::NodeResourceTopology => {
+                if self.cards.forget_zones(key) {
+                    self.changed_cards.insert(name);
+                }
+                self.layout_changed(updates);
+            }
             Kind::TrainingRuntime | Kind::ClusterTrainingRuntime => {
                 let (namespace, name) = key.split_once('/').unwrap_or(("", key));
                 let name = (namespace.to_owned(), name.to_owned());
                 // Training jobs without their runtime have no groups, which is no error.
                 let _ = self.put_runtime(&name, None, updates);
             }
+            Kind::ResourceQuota => drop(self.quotas.remove(key)),
             // Groups keep the priority that a class gave them.
             Kind::PriorityClass
             | Kind::Node
@@ -547,6 +508,9 @@ impl Store {
                 if let Some(entry) = &mut entry {
                     let pod = core::mem::take(&mut entry.pod);
                     entry.pod = self.interned(pod);
+                    if let Some(asking) = &mut entry.asking {
+                        asking.shape = entry.pod.shape().clone();
+                    }
                     entry.ours = entry.scheduler == self.scheduler;
                     self.own_claims_of_group(entry);
                 }
@@ -569,8 +533,16 @@ impl Store {
                 self.read_cards(kind, &metadata::name(&root)?, &root)?;
                 Converted::Layout
             }
+            Kind::NodeResourceTopology => {
+                self.read_zones(&metadata::name(&root)?, &root)?;
+                Converted::Layout
+            }
             Kind::DeviceTaintRule => {
                 Converted::TaintRule(TaintRule::read(&root, refused(&root).is_none())?)
+            }
+            Kind::ResourceQuota => {
+                self.quotas.insert(object.key(kind), Quota::read(&root)?);
+                Converted::Owner
             }
             Kind::PriorityClass => {
                 self.classes.add(&root)?;
@@ -592,7 +564,13 @@ impl Store {
             Kind::Coscheduling | Kind::Koordinator => {
                 Converted::Groups(alloc::vec![groups::coscheduling(&root)?])
             }
-            Kind::Volcano => Converted::Groups(alloc::vec![groups::volcano(&root)?]),
+            Kind::Volcano => {
+                let mut group = groups::volcano(&root)?;
+                if group.subgroups.is_some() {
+                    group.refused.push(NO_SUBGROUPS.to_owned());
+                }
+                Converted::Groups(alloc::vec![group])
+            }
             Kind::Kai => Converted::Groups(groups::kai(&root)?),
             Kind::PodDisruptionBudget => Converted::Budget(budget(&root)?),
             Kind::TrainingRuntime => Converted::Runtime(kinds::runtime_name(&root, false)?),

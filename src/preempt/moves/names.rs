@@ -10,7 +10,7 @@ use crate::model::PodGroup;
 use crate::place::PlaceError;
 use crate::preempt::answer::{EvictedPod, Move};
 use crate::preempt::unit::Units;
-use crate::state::{Cluster, NodeView, PodId, PodView, StateError, Txn};
+use crate::state::{Cluster, Devices, NodeView, PodId, PodView, StateError, Txn};
 
 /// Moves of a set of atoms as an answer has them.
 pub(crate) fn named(
@@ -28,6 +28,7 @@ pub(crate) fn named(
                 unit: names.get(&place.pod).cloned().unwrap_or_else(|| ObjectName::new("", "")),
                 to: name(place),
                 devices: place.devices.as_deref().unwrap_or(&[]).to_vec(),
+                zone_shares: place.devices.as_ref().map_or(&[][..], Devices::zones).to_vec(),
                 stops: *stops,
             })
         })
@@ -64,10 +65,10 @@ pub(crate) fn make(txn: &mut Txn, moves: &[Move]) -> Result<(), PlaceError> {
         txn.evict(&pod.namespace, &pod.name)?;
         pods.extend(known);
     }
-    for (Move { to, devices, .. }, pod) in moves.iter().zip(&pods) {
+    for (Move { to, devices, zone_shares, .. }, pod) in moves.iter().zip(&pods) {
         let gone = || StateError::UnknownNode(String::from(to.as_str()));
         let row = txn.row_of(to).ok_or_else(gone)?;
-        let devices = (!devices.is_empty()).then(|| devices.clone().into());
+        let devices = Devices::new(devices.clone(), Vec::new(), zone_shares.clone());
         txn.place_with(pod, row, devices)?;
     }
     Ok(())

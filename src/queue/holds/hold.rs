@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::booking::Booked;
 use super::quota::KeptQuota;
 use crate::base::{ObjectName, Time};
-use crate::model::Pod;
+use crate::model::{Pod, ZoneShare};
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::state::Plan;
 
@@ -120,6 +120,8 @@ pub(in crate::queue) struct HeldPlace {
     pub(super) pod: Pod,
     pub(super) to: String,
     pub(super) devices: Vec<Vec<u32>>,
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) zone_shares: Vec<ZoneShare>,
     /// Whether the group is nominated to it: its reservation holds it then.
     pub(super) nominated: bool,
     /// The pod that holds it, while it is in the cluster.

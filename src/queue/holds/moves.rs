@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::hold::{Cause, HeldPlace, Hold, HoldId, UnitMove};
 use super::{Holds, placeholder};
 use crate::base::{ObjectName, Time};
-use crate::model::Pod;
+use crate::model::{Pod, ZoneShare};
 use crate::queue::groups::full_name;
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::queue::world::World;
@@ -70,8 +70,12 @@ impl UnitMove {
 }
 
 impl HeldPlace {
-    pub(in crate::queue) fn new(pod: Pod, to: String, devices: Vec<Vec<u32>>) -> HeldPlace {
-        HeldPlace { pod, to, devices, nominated: false, placeholder: None }
+    pub(in crate::queue) fn new(
+        pod: Pod,
+        to: String,
+        (devices, zone_shares): (Vec<Vec<u32>>, Vec<ZoneShare>),
+    ) -> HeldPlace {
+        HeldPlace { pod, to, devices, zone_shares, nominated: false, placeholder: None }
     }
 
     /// The pod that leaves its node for it.
@@ -85,6 +89,11 @@ impl HeldPlace {
 
     pub(in crate::queue) fn devices(&self) -> &[Vec<u32>] {
         &self.devices
+    }
+
+    /// The amounts of NUMA zones that the pod gets there.
+    pub(in crate::queue) fn zone_shares(&self) -> &[ZoneShare] {
+        &self.zone_shares
     }
 
     /// Whether its group is nominated to it.
@@ -164,7 +173,8 @@ impl Holds {
                     continue;
                 }
                 let name = format!("{}-{}-{at}", own.ticket.0, own.unit.replace('/', "-"));
-                let pod = placeholder(name, &place.pod, &place.to, &place.devices);
+                let mut pod = placeholder(name, &place.pod, &place.to, &place.devices);
+                pod.zone_shares.clone_from(&place.zone_shares);
                 if world.add_pod(pod.clone()).is_ok() {
                     place.placeholder = Some(pod);
                     taken.push(place.to.clone());

@@ -134,7 +134,7 @@ impl Scheduler {
                     waiting.iter().filter(|(_, member)| suits(place.pod(), member.pod()));
                 let Some(seq) = found.next().map(|(seq, _)| *seq) else { return true };
                 waiting.remove(&seq);
-                places.insert(seq, (place.to(), place.devices()));
+                places.insert(seq, (place.to(), place.devices(), place.zone_shares()));
                 matched.insert(*at);
                 is_new |= !place.is_nominated();
                 false

@@ -33,7 +33,7 @@ impl Scheduler {
                     return false;
                 };
                 root = Some(own);
-                places.insert(seq, (&step.to, &step.devices));
+                places.insert(seq, (&step.to, &step.devices, &step.zone_shares));
             }
             let plan = root.and_then(|root| self.plan_of_places(view.cluster(), root, &places));
             plan.is_some_and(|plan| view.takes(self.world.framework(), &plan))
@@ -60,14 +60,15 @@ impl Scheduler {
         for step in unit {
             let (_, seq) = self.groups.member(&pod_name(&step.pod))?;
             let pod = queued.members().get(&seq)?.pod().clone();
-            let (to, devices) = (step.to.clone(), step.devices.clone());
+            let to = step.to.clone();
+            let held = (step.devices.clone(), step.zone_shares.clone());
             let view = self.world.cluster().pod(&step.pod.namespace, &step.pod.name)?;
             priority = priority.max(view.priority());
             let run = self.world.now().since(view.start().unwrap_or(self.world.now())).as_millis();
             work_lost = work_lost.saturating_add(u64::try_from(run).unwrap_or(u64::MAX));
             let leaf = pod.group.as_deref().unwrap_or("");
             group = group.or(Some(ObjectName::new(pod.namespace(), leaf)));
-            places.push(HeldPlace::new(pod, to, devices));
+            places.push(HeldPlace::new(pod, to, held));
         }
         let mut pods: Vec<EvictedPod> = unit.iter().map(|step| step.pod.clone()).collect();
         pods.sort();
@@ -162,8 +163,8 @@ impl Scheduler {
                     continue;
                 };
                 let (to, devices) = (place.to().into(), place.devices().to_vec());
-                let unit = ObjectName::of_text(name);
-                moves.push(Move { pod: pod.clone(), unit, to, devices, stops });
+                let (unit, zone_shares) = (ObjectName::of_text(name), place.zone_shares().to_vec());
+                moves.push(Move { pod: pod.clone(), unit, to, devices, zone_shares, stops });
             }
         }
         moves

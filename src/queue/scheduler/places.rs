@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::Scheduler;
-use crate::model::{IslandRule, Pod, PodGroup, TopologyRequest};
+use crate::model::{IslandRule, Pod, PodGroup, TopologyRequest, ZoneShare};
 use crate::place::topology::partition::path_of;
 use crate::place::topology::tiers::{DomainKey, DomainSense};
 use crate::queue::groups::full_name;
@@ -29,8 +29,8 @@ impl Scheduler {
         let queued = self.groups.get(&root)?;
         let members = queued.members().placed_anew(&places.keys().copied().collect());
         let mut rows: BTreeMap<String, (Row, Option<Devices>)> = BTreeMap::new();
-        for (seq, (node, devices)) in places {
-            let devices = (!devices.is_empty()).then(|| devices.to_vec().into());
+        for (seq, (node, devices, zones)) in places {
+            let devices = Devices::new(devices.to_vec(), Vec::new(), zones.to_vec());
             let name = full_name(members.get(seq)?.pod());
             rows.insert(name, (cluster.row_of(node)?, devices));
         }
@@ -50,7 +50,7 @@ impl Scheduler {
         let mut places: Places<'_> = BTreeMap::new();
         for place in own.places() {
             let Some((_, seq)) = self.groups.member(&full_name(place.pod())) else { return false };
-            places.insert(seq, (place.to(), place.devices()));
+            places.insert(seq, (place.to(), place.devices(), place.zone_shares()));
         }
         let plan = self.plan_of_places(view.cluster(), own.root(), &places);
         plan.is_some_and(|plan| view.takes(self.world.framework(), &plan))
@@ -108,8 +108,8 @@ impl Scheduler {
     }
 }
 
-/// The nodes and devices that members go to, by number of arrival.
-pub(in crate::queue) type Places<'a> = BTreeMap<u64, (&'a str, &'a [Vec<u32>])>;
+/// The nodes that members go to, with devices and amounts of NUMA zones there, by number of arrival.
+pub(in crate::queue) type Places<'a> = BTreeMap<u64, (&'a str, &'a [Vec<u32>], &'a [ZoneShare])>;
 
 /// Whether a pod may take the place of another of its leaf: it requests the same.
 pub(super) fn is_like(own: &Pod, other: &Pod) -> bool {
@@ -117,7 +117,9 @@ pub(super) fn is_like(own: &Pod, other: &Pod) -> bool {
     own.group == other.group
         && own.namespace() == other.namespace()
         && (Arc::ptr_eq(mine, theirs)
-            || mine.requests == theirs.requests && mine.devices == theirs.devices)
+            || mine.requests == theirs.requests
+                && mine.devices == theirs.devices
+                && mine.zones == theirs.zones)
 }
 
 /// Adds the required domains of a tree to those of a plan; `None` if a node is in none. `first` is

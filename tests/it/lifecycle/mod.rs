@@ -25,3 +25,4 @@ mod sharing;
 mod starvation;
 mod steps;
 pub(crate) mod world;
+mod zone_moves;

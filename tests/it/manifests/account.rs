@@ -152,7 +152,7 @@ fn pods_of_refused_fields_are_left_alone_by_name() {
     };
     let own = [
         pod("", "hygon.com/dcumem: 100"),
-        pod("nvidia.com/use-gputype: A100", "nvidia.com/gpu: 1"),
+        pod("nvidia.com/vgpu-mode: mig", "nvidia.com/gpu: 1"),
         pod("scheduling.koordinator.sh/resource-spec: '{}'", "cpu: 1"),
     ];
     let peers = peers().into_iter().map(|peer| (peer.path, peer.text));

@@ -3,6 +3,7 @@
 
 use super::devices::{DIALECTS, kai_node, kai_pod, labels, node, place, pod};
 use super::reading::written;
+use super::zones;
 
 /// The share in use of each of two cards, in hundredths, and the share that is asked.
 const CASES: [([usize; 2], usize); 6] =
@@ -51,16 +52,20 @@ fn case(dialect: usize, used: [usize; 2], asked: usize) -> String {
 }
 
 /// The keys that say which card a pod has, by dialect.
-const NAMES: [(&str, &str); 5] = [
+const NAMES: [(&str, &str); 6] = [
     ("HAMi", "hami.io/vgpu-devices-allocated"),
     ("Volcano", "volcano.sh/vgpu-ids-new"),
     ("Koordinator", "scheduling.koordinator.sh/device-allocated"),
     ("KAI", "received-resource-type"),
     ("MIG", ""),
+    ("NodeResourceTopology", ""),
 ];
 
 /// The card that serves a case, and what is written on the pod.
 fn answer(dialect: usize, used: [usize; 2], asked: usize) -> (String, String) {
+    if NAMES[dialect].0 == "NodeResourceTopology" {
+        return zone(used, asked);
+    }
     let manifests = written(&case(dialect, used, asked)).unwrap();
     assert!(!manifests.nodes[0].unschedulable, "{:?}", manifests.notes);
     assert!(manifests.groups[0].pods[0].scheduling_gates.is_empty());
@@ -90,6 +95,23 @@ fn answer(dialect: usize, used: [usize; 2], asked: usize) -> (String, String) {
     (format!("card {card}"), written.join(", "))
 }
 
+/// The same of two NUMA zones of eight CPUs, of a node that admits a pod to one zone only.
+fn zone(used: [usize; 2], asked: usize) -> (String, String) {
+    let cpus = |share: usize| (share * 8).div_ceil(100) as u32;
+    let node = zones::node("single-numa-node", "container", used.map(|used| 8 - cpus(used)));
+    let pod = zones::pod("", &[(&cpus(asked).to_string(), 0)]);
+    match zones::place(&written(&format!("{node}{pod}")).unwrap()) {
+        Ok(shares) => {
+            assert_eq!(shares[0].1, i64::from(cpus(asked)), "{shares:?}");
+            (format!("zone {}", shares[0].0), "nothing: kubelet chooses".into())
+        }
+        Err(why) => {
+            assert!(why.contains("ZoneFit"), "{used:?} {asked}: {why}");
+            ("nothing".into(), String::new())
+        }
+    }
+}
+
 /// KAI's cards have no numbers: those in use are known by their groups, of which `g<n>` has card n, and
 /// any other card is the one without a group.
 fn card_of_group(labels: &[(String, String)], used: [usize; 2]) -> usize {
@@ -113,10 +135,8 @@ fn the_guide_has_the_table_of_cards() {
                 assert_eq!(granted, "nothing", "{name} {used:?} {asked}");
             } else if *name != "MIG" || asked == 50 {
                 let card = usize::from(asked == 60);
-                assert!(
-                    *name == "MIG" || granted == format!("card {card}"),
-                    "{name} {used:?} {asked}: {granted}"
-                );
+                let is_own = granted == format!("card {card}") || granted == format!("zone {card}");
+                assert!(*name == "MIG" || is_own, "{name} {used:?} {asked}: {granted}");
             }
             rows.push_str(&format!(
                 "| {name} | {}, {} | {} | {granted} | {written} |\n",

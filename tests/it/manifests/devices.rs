@@ -465,3 +465,66 @@ fn network_cards_of_koordinator_are_on_the_switches_of_the_gpus() {
         }
     }
 }
+
+#[test]
+fn cards_of_hami_and_volcano_are_chosen_by_type() {
+    let types = |one: &str, other: &str| {
+        let node = (DIALECTS[0].node)().replacen("NVIDIA-V100", "one", 1);
+        node.replace("NVIDIA-V100", other).replace("\"one\"", &format!("\"{one}\""))
+    };
+    let asks =
+        |annotations: &str| pod("new", annotations, "restartPolicy: Never", &per_card(HAMI, 50));
+    let cases: [(&str, Result<u32, &str>); 7] = [
+        ("nvidia.com/use-gputype: a100", Ok(1)),
+        ("nvidia.com/use-gputype: \"T4, V100\"", Ok(0)),
+        ("nvidia.com/nouse-gputype: V100", Ok(1)),
+        ("nvidia.com/use-gputype: NVIDIA, nvidia.com/nouse-gputype: a100", Ok(0)),
+        ("nvidia.com/use-gputype: H200", Err("nvidia.com~1use-gputype is not in force: no card")),
+        ("nvidia.com/nouse-gputype: NVIDIA", Err("nvidia.com~1nouse-gputype is not in force")),
+        ("nvidia.com/use-gputype: \"\"", Ok(0)),
+    ];
+    for (annotations, expected) in cases {
+        let text = format!("{}{}", types("NVIDIA-V100", "NVIDIA-A100"), asks(annotations));
+        let found = place(&written(&text).unwrap());
+        match expected {
+            Ok(card) => assert_eq!(found.unwrap().0, [[card]], "{annotations}"),
+            Err(words) => {
+                let why = found.unwrap_err();
+                assert!(why.contains(words), "{annotations}: {why}");
+            }
+        }
+    }
+    // A part of a card needs cards of equal memory among those that it may have, and no others.
+    let uneven = types("NVIDIA-V100", "NVIDIA-A100").replacen("16384", "8192", 1);
+    let percent = |annotations: &str| {
+        let limits = "nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 50";
+        format!("{uneven}{}", pod("new", annotations, "restartPolicy: Never", limits))
+    };
+    assert!(place(&written(&percent("")).unwrap()).unwrap_err().contains("differ in memory"));
+    let chosen = written(&percent("nvidia.com/use-gputype: A100")).unwrap();
+    assert_eq!(place(&chosen).unwrap().0, [[1]]);
+    // Where nobody registers cards, nothing is known of their types.
+    let none = format!(
+        "{}{}",
+        node("", "nvidia.com/gpu: 2"),
+        pod("new", "nvidia.com/use-gputype: A100", "restartPolicy: Never", "nvidia.com/gpu: 1")
+    );
+    let why = place(&written(&none).unwrap()).unwrap_err();
+    assert!(why.contains("no cards are registered"), "{why}");
+}
+
+#[test]
+fn cards_of_hami_are_of_one_numa_node_where_a_pod_says_so() {
+    let node = (DIALECTS[0].node)();
+    let apart = node.replacen("\"numa\":0", "\"numa\":1", 1);
+    let asks = |bind: &str| {
+        let annotations = format!("nvidia.com/numa-bind: \"{bind}\"");
+        pod("new", &annotations, "restartPolicy: Never", "nvidia.com/gpu: 2")
+    };
+    for (node, bind, fits) in
+        [(&node, "true", true), (&apart, "false", true), (&apart, "true", false)]
+    {
+        let found = place(&written(&format!("{node}{}", asks(bind))).unwrap());
+        assert_eq!(found.is_ok(), fits, "{bind}: {found:?}");
+    }
+}

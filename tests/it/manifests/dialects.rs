@@ -263,3 +263,46 @@ fn a_dump_of_a_cluster_loads_as_written_and_as_stored() {
         assert!(shapes.iter().all(|shape| std::sync::Arc::ptr_eq(shape, shapes[0])));
     }
 }
+
+#[test]
+fn what_koordinator_reserves_of_a_node_is_not_given_to_pods() {
+    let left = |reservation: &str| {
+        let text = format!(
+            "
+apiVersion: v1
+kind: Node
+metadata: {{name: n1, annotations: {{node.koordinator.sh/reservation: '{reservation}'}}}}
+status: {{allocatable: {{cpu: 16, memory: 8Gi, pods: 10}}}}
+"
+        );
+        written(&text).map(|manifests| {
+            let allocatable = manifests.nodes[0].allocatable.clone();
+            (allocatable.of("cpu"), allocatable.of("memory") >> 30)
+        })
+    };
+    for (reservation, expected) in [
+        (r#"{"resources": {"cpu": "2500m", "memory": "1Gi"}}"#, (13_500, 7)),
+        // The list of CPUs counts, whatever amount stands beside it; one that occurs twice is one.
+        (r#"{"resources": {"cpu": "9"}, "reservedCPUs": "0-3,2-4,8"}"#, (10_000, 8)),
+        (r#"{"resources": {"cpu": "9"}, "applyPolicy": "ReservedCPUsOnly"}"#, (16_000, 8)),
+        (r#"{"resources": {"memory": "9Gi", "example.com/x": 1}}"#, (16_000, 0)),
+        ("{}", (16_000, 8)),
+    ] {
+        assert_eq!(left(reservation).unwrap(), expected, "{reservation}");
+    }
+    for broken in ["four", "[]", r#"{"reservedCPUs": "4-1"}"#] {
+        let error = left(broken).unwrap_err().to_string();
+        assert!(error.contains("node.koordinator.sh/reservation"), "{error}");
+    }
+}
+
+#[test]
+fn scores_that_hami_writes_on_a_node_do_not_close_it() {
+    let text = "
+apiVersion: v1
+kind: Node
+metadata: {name: n1, annotations: {hami.io/node-nvidia-score: '[]', hami.io/node-handshake: x}}
+status: {allocatable: {cpu: 16, pods: 10}}
+";
+    assert!(!written(text).unwrap().nodes[0].unschedulable);
+}

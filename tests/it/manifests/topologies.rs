@@ -203,6 +203,89 @@ fn volcanos_tiers_are_in_force() {
     );
 }
 
+/// A group of Volcano's with two subgroups of so many pods each, and the pods.
+fn subgroups(size: usize, policy: &str) -> String {
+    let mut text = format!(
+        "{}---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {{name: parts}}
+spec:
+  minMember: {}
+  networkTopology: {{mode: hard, highestTierAllowed: 2}}
+  subGroupPolicy:
+  - name: part
+    labelSelector: {{matchLabels: {{role: worker}}}}
+    matchLabelKeys: [part]
+    subGroupSize: {size}
+    minSubGroups: 2
+    networkTopology: {policy}
+",
+        hyper_nodes(),
+        2 * size
+    );
+    for at in 0..2 * size {
+        let _ = write!(
+            text,
+            "---
+apiVersion: v1
+kind: Pod
+metadata: {{name: w{at}, labels: {{role: worker, part: \"{}\"}}, annotations: {{scheduling.k8s.io/group-name: parts}}}}
+spec: {{{GPUS}}}
+",
+            at % 2
+        );
+    }
+    text
+}
+
+#[test]
+fn subgroups_of_volcano_are_each_in_their_tier() {
+    let hard = "{mode: hard, highestTierAllowed: 1}";
+    let manifests = written(&format!("{}{}", nodes(), subgroups(2, hard))).unwrap();
+    let group = &manifests.groups[0];
+    let (cluster, framework) = (cluster(&manifests), Framework::default());
+    let Outcome::Placed(plan) = place_gang(&cluster, &framework, group).unwrap() else {
+        panic!("two racks of a block take it");
+    };
+    reference::is_sound(&plan, group, &cluster, &framework).unwrap();
+    let label = |node: &str, key: &str| cluster.node(node).unwrap().label(key).unwrap().to_owned();
+    let racks = |part: &str| -> BTreeSet<String> {
+        let own = plan.assignments().filter(|at| at.pod().shape().labels["part"] == part);
+        own.map(|at| label(at.node(), "rack")).collect()
+    };
+    assert_eq!((racks("0").len(), racks("1").len()), (1, 1));
+    assert_ne!(racks("0"), racks("1"));
+    let blocks: BTreeSet<String> = plan.assignments().map(|at| label(at.node(), "block")).collect();
+    assert_eq!(blocks.len(), 1);
+    // Three pods of four GPUs have no rack; without the tier the block still has no room for six.
+    let why = placed(&format!("{}{}", nodes(), subgroups(3, hard)), "rack").remove(0).unwrap_err();
+    assert!(why.contains("tier"), "{why}");
+    // A pod that is in no subgroup, and a policy too many, are refused by name.
+    let lost = subgroups(2, hard)
+        .replace("name: w3, labels: {role: worker", "name: w3, labels: {role: none");
+    let why = placed(&format!("{}{lost}", nodes()), "rack").remove(0).unwrap_err();
+    assert!(why.contains("in none of its subgroups"), "{why}");
+    let twice =
+        subgroups(2, hard).replace("  - name: part\n", "  - {name: other}\n  - name: part\n");
+    let why = placed(&format!("{}{twice}", nodes()), "rack").remove(0).unwrap_err();
+    assert!(why.contains("/spec/subGroupPolicy/0"), "{why}");
+}
+
+#[test]
+fn enough_subgroups_of_volcano_may_start() {
+    let soft = "{mode: soft}";
+    let text = subgroups(2, soft).replace("minSubGroups: 2", "minSubGroups: 1");
+    let text = text.replace("minMember: 4", "minMember: 2");
+    let manifests = written(&format!("{}{text}", nodes())).unwrap();
+    let group = &manifests.groups[0];
+    assert_eq!(group.policy.minimum(), 1);
+    assert_eq!((group.min_pods, group.groups.len()), (Some(2), 2));
+    assert!(group.groups.iter().all(|inner| inner.policy.minimum() == 2));
+    let names: Vec<&str> = group.groups.iter().map(|inner| inner.name.as_str()).collect();
+    assert_eq!(names, ["parts-part-0", "parts-part-1"]);
+}
+
 #[test]
 fn partitions_of_volcanos_tasks_are_each_in_their_tier() {
     let job = |size: usize| {

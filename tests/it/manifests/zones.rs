@@ -7,7 +7,7 @@ use phalanx::{Cluster, Framework, Outcome, place_gang, reference};
 use super::reading::written;
 
 /// A node with two zones of eight CPUs, 16 GiB and a GPU, of which `available` CPUs are left.
-fn node(policy: &str, scope: &str, available: [u32; 2]) -> String {
+pub(super) fn node(policy: &str, scope: &str, available: [u32; 2]) -> String {
     let zone = |number: usize| {
         format!(
             "  - name: node-{number}
@@ -42,7 +42,7 @@ zones:
 }
 
 /// A guaranteed pod with these CPUs and GPUs by container.
-fn pod(annotations: &str, containers: &[(&str, u32)]) -> String {
+pub(super) fn pod(annotations: &str, containers: &[(&str, u32)]) -> String {
     let container = |(at, (cpu, gpus)): (usize, &(&str, u32))| {
         let gpus = if *gpus > 0 { format!(", example.com/gpu: {gpus}") } else { String::new() };
         // Memory is aligned, too: as many zones as CPUs need.
@@ -64,7 +64,7 @@ spec: {{containers: [{}]}}
 }
 
 /// CPUs that a pod gets by zone; the answer, if it is not placed.
-fn place(manifests: &Manifests) -> Result<Vec<(u32, i64)>, String> {
+pub(super) fn place(manifests: &Manifests) -> Result<Vec<(u32, i64)>, String> {
     let mut cluster = Cluster::new();
     for node in &manifests.nodes {
         cluster.add_node(node.clone()).unwrap();

@@ -39,10 +39,16 @@ impl World {
         self.send("ADDED", object);
     }
 
+    /// A time after all that came before.
+    pub(super) fn later(&mut self) -> u64 {
+        self.version += 1_000;
+        self.version
+    }
+
     /// Bound pods: pod, node, and the annotations for its cards.
     pub(super) fn bound(&mut self) -> Vec<(String, String, Value)> {
         let mut bound = Vec::new();
-        self.version += 1_000;
+        self.later();
         while let Some(decision) = self.scheduler.poll_decision(Time::from_secs(self.version)) {
             let Decision::Bind { plan, ticket, .. } = decision else { continue };
             for own in plan.assignments() {

@@ -1,5 +1,6 @@
 //! Watches: nothing is forgotten and nothing remembered that has gone.
 
+mod cards;
 mod composites;
 mod layout;
 mod lives;

@@ -124,3 +124,55 @@ fn run_times_are_estimates_where_the_store_reads_them() {
     assert_eq!(run(true, Some("-5"), None), None);
     assert_eq!(run(false, Some("30"), Some(90)), None);
 }
+
+#[test]
+fn a_quota_that_keeps_members_from_being_made_is_named() {
+    use super::layout::World;
+    let mut world = World::new();
+    let quota = |used: &str, pods: u32| {
+        json!({
+            "apiVersion": "v1", "kind": "ResourceQuota",
+            "metadata": {"name": "gpus", "namespace": "ml"},
+            "status": {
+                "hard": {"requests.nvidia.com/gpu": "8", "pods": "10", "requests.cpu": "4"},
+                "used": {"requests.nvidia.com/gpu": used, "pods": pods.to_string(), "requests.cpu": "0"},
+            },
+        })
+    };
+    world.add(json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "ml"}, "spec": {"minMember": 2},
+    }));
+    let in_the_way = |world: &World| world.store.quota_in_the_way("ml/volcano:g");
+    world.add(quota("8", 1));
+    assert_eq!(in_the_way(&world), None, "no member is known");
+    world.add(json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "g-0", "namespace": "ml", "uid": "g-0",
+            "annotations": {"scheduling.k8s.io/group-name": "g"},
+        },
+        "spec": {"schedulerName": "phalanx", "containers": [{"name": "c", "resources": {
+            "requests": {"nvidia.com/gpu": "4"}, "limits": {"nvidia.com/gpu": "4"},
+        }}]},
+    }));
+    let gpus = |used: &str| {
+        Some(format!(
+            "ResourceQuota ml/gpus allows no other: {used} of 8 requests.nvidia.com/gpu are in use"
+        ))
+    };
+    assert_eq!(in_the_way(&world), gpus("8"));
+    world.send("MODIFIED", quota("5", 1));
+    assert_eq!(in_the_way(&world), gpus("5"));
+    world.send("MODIFIED", quota("4", 1));
+    assert_eq!(in_the_way(&world), None);
+    world.send("MODIFIED", quota("4", 10));
+    assert!(in_the_way(&world).is_some_and(|text| text.ends_with("10 of 10 pods are in use")));
+    let mut scoped = quota("8", 10);
+    scoped["spec"] = json!({"scopes": ["BestEffort"]});
+    world.send("MODIFIED", scoped);
+    assert_eq!(in_the_way(&world), None);
+    world.send("MODIFIED", quota("8", 1));
+    world.send("DELETED", quota("8", 1));
+    assert_eq!(in_the_way(&world), None);
+}

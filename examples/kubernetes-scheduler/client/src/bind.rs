@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use phalanx::kubernetes::CardFraction;
 use phalanx::preempt::EvictedPod;
 use phalanx::queue::Ticket;
 use serde_json::json;
@@ -20,7 +21,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::Input;
 use crate::api::Api;
 use crate::prepare::{self, Needs};
-use crate::{log, status};
+use crate::{binder, log, node_lock, status};
 
 /// How bindings and evictions are sent.
 #[derive(Debug, Clone)]
@@ -60,6 +61,8 @@ pub struct Placement {
     pub needs: Option<Arc<Needs>>,
     /// Annotations that go with the binding: they say which cards of the node the pod has.
     pub annotations: BTreeMap<String, String>,
+    /// Fractions of cards for which KAI's binder is asked to bind the pod.
+    pub fraction: Option<CardFraction>,
 }
 
 /// An order of a decision.
@@ -387,7 +390,8 @@ impl Placement {
         node: String,
     ) -> Placement {
         let annotations = BTreeMap::new();
-        Placement { ticket, namespace, name, uid, node, needs: None, annotations }
+        let (needs, fraction) = (None, None);
+        Placement { ticket, namespace, name, uid, node, needs, annotations, fraction }
     }
 
     pub fn full_name(&self) -> String {
@@ -427,6 +431,21 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
     if !pod.annotations.is_empty() {
         body["metadata"]["annotations"] = json!(pod.annotations);
     }
+    if let Some(fraction) = &pod.fraction {
+        let result = binder::ask(api, &pod, fraction, deadline).await;
+        if result != Outcome::Bound {
+            prepare::undo(api, &pod, false).await;
+        }
+        return Report { pod, result, took: begin.elapsed() };
+    }
+    if node_lock::is_wanted(&pod) {
+        if let Err(reason) = node_lock::take(api, &pod, settings.retry_for).await {
+            prepare::undo(api, &pod, false).await;
+            let result = Outcome::Failed(reason);
+            return Report { pod, result, took: begin.elapsed() };
+        }
+        deadline = Instant::now() + settings.retry_for;
+    }
     let mut bound_elsewhere = false;
     let result = loop {
         let failure = match api.post(&path, &body).await {
@@ -457,6 +476,9 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));
     };
+    if result != Outcome::Bound && node_lock::is_wanted(&pod) {
+        node_lock::release(api, &pod).await;
+    }
     if result != Outcome::Bound && !bound_elsewhere {
         prepare::undo(api, &pod, false).await;
     }
@@ -464,14 +486,15 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
 }
 
 /// Where a pod is whose binding was in doubt.
-enum Whereabouts {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
     Bound,
     Elsewhere,
     Gone,
 }
 
 /// The server's answer on a pod whose binding is in doubt; `None` if it may be tried again.
-async fn read_back(api: &Api, pod: &Placement) -> Option<Whereabouts> {
+pub(crate) async fn read_back(api: &Api, pod: &Placement) -> Option<Whereabouts> {
     let answer = api.get(&pod.path()).await.ok()?;
     match answer.status {
         200 => {}

@@ -60,11 +60,9 @@ pub fn members(store: &Store, ticket: Ticket, plan: &Plan) -> Vec<Placement> {
         let group = pod.group.as_ref().map(|group| format!("{}/{group}", pod.namespace()));
         let needs = Needs::of(store, group.as_deref(), assignment);
         own.needs = needs.map(Arc::new);
-        if let Some(cards) = store.node_devices(assignment.node()) {
-            let chosen = assignment.devices();
-            own.annotations = cards.annotations(assignment.node(), pod, chosen);
-            stamp(&mut own.annotations);
-        }
+        own.annotations = store.binding_annotations(assignment);
+        stamp(&mut own.annotations);
+        own.fraction = store.card_fraction(assignment);
         own
     });
     pods.collect()

@@ -27,10 +27,12 @@
 
 pub mod api;
 pub mod bind;
+mod binder;
 pub mod convert;
 pub mod discovery;
 pub mod lease;
 pub mod log;
+mod node_lock;
 pub mod objects;
 pub mod prepare;
 pub mod status;

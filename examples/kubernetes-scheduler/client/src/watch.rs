@@ -34,7 +34,7 @@ const fn source(kind: Kind, path: &'static str, required: bool) -> Source {
 }
 
 /// Everything that is watched.
-pub const SOURCES: [Source; 31] = [
+pub const SOURCES: [Source; 33] = [
     source(Kind::Node, "/api/v1/nodes", true),
     source(Kind::Pod, "/api/v1/pods", true),
     source(Kind::Namespace, "/api/v1/namespaces", false),
@@ -55,6 +55,11 @@ pub const SOURCES: [Source; 31] = [
         false,
     ),
     source(Kind::Device, "/apis/scheduling.koordinator.sh/v1alpha1/devices", false),
+    source(
+        Kind::NodeResourceTopology,
+        "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies",
+        false,
+    ),
     source(Kind::Claims(ClaimKind::Class), "/apis/resource.k8s.io/v1/deviceclasses", false),
     source(Kind::Claims(ClaimKind::Slice), "/apis/resource.k8s.io/v1/resourceslices", false),
     source(Kind::Claims(ClaimKind::Claim), "/apis/resource.k8s.io/v1/resourceclaims", false),
@@ -74,6 +79,8 @@ pub const SOURCES: [Source; 31] = [
         "/apis/storage.k8s.io/v1/volumeattachments",
         false,
     ),
+    // Quotas, which explain members that are missing.
+    source(Kind::ResourceQuota, "/api/v1/resourcequotas", false),
     // Owners of pods, over which pods without constraints of their own are spread.
     source(Kind::Service, "/api/v1/services", false),
     source(Kind::ReplicationController, "/api/v1/replicationcontrollers", false),

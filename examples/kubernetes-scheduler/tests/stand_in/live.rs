@@ -159,3 +159,66 @@ fn a_request_for_nodes_is_answered_and_again_once_they_are_there() {
     let other = state.get("provisioningrequests", "ml", "other").expect("it is there");
     assert!(other["status"].is_null(), "{other}");
 }
+
+/// Fractions of cards are bound by KAI's binder: each by a request, and no more than the cards hold.
+#[test]
+fn fractions_of_cards_are_bound_by_their_binder() {
+    let world = World::new(RELEASE_1_37);
+    let mut own = node("n1");
+    own["status"]["allocatable"]["nvidia.com/gpu"] = "2".into();
+    world.server.create("nodes", own);
+    for index in 0..5 {
+        world.server.create(
+            "pods",
+            json!({
+                "metadata": {
+                    "name": format!("f{index}"), "namespace": "ml", "uid": format!("uid-f{index}"),
+                    "annotations": {"gpu-fraction": "0.5"},
+                },
+                "spec": {"schedulerName": "phalanx", "containers": [{"name": "c"}]},
+            }),
+        );
+    }
+    let _scheduler = world.scheduler("timeouts: {firstBackoff: 100ms, longestBackoff: 1s}\n");
+    world.until_bound(4);
+    std::thread::sleep(Duration::from_millis(500));
+    world.until_bound(4);
+    let bound = world.server.state();
+    assert!(bound.broken.is_empty(), "{:?}", bound.broken);
+    let pods = bound.list("pods").filter(|pod| pod["spec"]["nodeName"].is_string());
+    let mut groups: Vec<String> =
+        pods.map(|pod| pod["metadata"]["labels"]["runai-gpu-group"].to_string()).collect();
+    groups.sort_unstable();
+    assert_eq!(groups, ["\"n1-0\"", "\"n1-0\"", "\"n1-1\"", "\"n1-1\""]);
+}
+
+/// HAMi's plugin serves the pod for which its node is locked: a gang is bound pod by pod there.
+#[test]
+fn a_node_is_locked_for_each_pod_with_cards_of_hami() {
+    let world = World::new(RELEASE_1_37);
+    let mut own = node("n1");
+    let cards = json!([{
+        "id": "GPU-0", "count": 10, "devmem": 16384, "devcore": 100, "type": "NVIDIA", "health": true,
+    }]);
+    own["metadata"]["annotations"] = json!({"hami.io/node-nvidia-register": cards.to_string()});
+    own["status"]["allocatable"]["nvidia.com/gpu"] = "10".into();
+    world.server.create("nodes", own);
+    world.server.create("podgroups", group("gang", 4));
+    for index in 0..4 {
+        let mut own = pod(&format!("gang-{index}"), "gang");
+        let amounts = json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "2000"});
+        let resources = &mut own["spec"]["containers"][0]["resources"];
+        *resources = json!({"requests": amounts, "limits": amounts});
+        world.server.create("pods", own);
+    }
+    let _scheduler = world.scheduler("timeouts: {firstBackoff: 100ms, longestBackoff: 1s}\n");
+    world.until_bound(4);
+    let state = world.server.state();
+    assert!(state.broken.is_empty(), "{:?}", state.broken);
+    for pod in state.list("pods") {
+        let annotations = &pod["metadata"]["annotations"];
+        assert_eq!(annotations["hami.io/bind-phase"], "success");
+        let cards = annotations["hami.io/vgpu-devices-allocated"].as_str().unwrap_or_default();
+        assert!(cards.starts_with("GPU-0,NVIDIA,2000,"), "{cards}");
+    }
+}

@@ -2,7 +2,8 @@
 //! specification has them. It is no API server: it checks no types, and knows no users.
 //!
 //! Beside it stand a claim controller, which takes the reservations of deleted pods away, and a
-//! provisioner, which makes a volume for a claim with a selected node if it is told to.
+//! provisioner, which makes a volume for a claim with a selected node if it is told to, a binder of KAI's,
+//! and HAMi's plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Write};
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use crate::wire::{Request, failure, line, merge, read};
 
 /// The resources of every release, by group and version, and which of them are in a namespace.
-const RESOURCES: [(&str, &str, &str, bool); 21] = [
+const RESOURCES: [(&str, &str, &str, bool); 23] = [
     ("v1", "nodes", "Node", false),
     ("v1", "namespaces", "Namespace", false),
     ("v1", "pods", "Pod", true),
@@ -37,6 +38,8 @@ const RESOURCES: [(&str, &str, &str, bool); 21] = [
     ("kueue.x-k8s.io/v1beta2", "localqueues", "LocalQueue", true),
     ("batch/v1", "jobs", "Job", true),
     ("v1", "podtemplates", "PodTemplate", true),
+    ("scheduling.run.ai/v1alpha2", "bindrequests", "BindRequest", true),
+    ("topology.node.k8s.io/v1alpha2", "noderesourcetopologies", "NodeResourceTopology", false),
     ("autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest", true),
 ];
 
@@ -210,6 +213,10 @@ impl State {
         match key.0.as_str() {
             "resourceclaims" => self.check_devices(),
             "persistentvolumeclaims" => self.provision(key, object),
+            "bindrequests" => self.bind_fraction(key, &object),
+            "pods" if object["metadata"]["annotations"]["hami.io/bind-phase"] == "allocating" => {
+                self.serve_cards(key, object);
+            }
             _ => {}
         }
     }
@@ -258,6 +265,36 @@ impl State {
             }
         }
         self.broken.extend(broken);
+    }
+
+    /// KAI's binder: it binds the pod of a request, and takes the request away.
+    fn bind_fraction(&mut self, key: &Key, request: &Value) {
+        let pod = ("pods".to_owned(), key.1.clone(), key.2.clone());
+        let Some(mut own) = self.objects.get(&pod).cloned() else { return };
+        let spec = &request["spec"];
+        if spec["receivedResourceType"] != "Fraction" || own["spec"]["nodeName"].is_string() {
+            self.broken.push(format!("no request for the binder: {request}"));
+        }
+        own["spec"]["nodeName"] = spec["selectedNode"].clone();
+        own["metadata"]["labels"]["runai-gpu-group"] = spec["selectedGPUGroups"][0].clone();
+        self.put(&pod, own, "MODIFIED");
+        self.remove(key);
+    }
+
+    /// HAMi's plugin: it serves the pod for which its node is locked, and takes the lock away.
+    fn serve_cards(&mut self, key: &Key, mut pod: Value) {
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+        let node = ("nodes".to_owned(), String::new(), node);
+        let Some(mut own) = self.objects.get(&node).cloned() else { return };
+        let lock = own["metadata"]["annotations"]["hami.io/mutex.lock"].as_str().unwrap_or_default();
+        if !lock.ends_with(&format!(",{},{}", key.1, key.2)) {
+            self.broken.push(format!("{} is bound while its node is locked by {lock:?}", key.2));
+        }
+        let annotations = own["metadata"]["annotations"].as_object_mut();
+        annotations.map(|own| own.remove("hami.io/mutex.lock"));
+        self.put(&node, own, "MODIFIED");
+        pod["metadata"]["annotations"]["hami.io/bind-phase"] = "success".into();
+        self.put(key, pod, "MODIFIED");
     }
 
     /// The provisioner: a volume for a claim whose node is known.
@@ -349,7 +386,8 @@ impl Shared {
                         return failure(409, "it exists");
                     }
                     state.put(&key, object, "ADDED");
-                    (201, state.objects[&key].clone())
+                    // A binder may have served it already, and taken it away.
+                    (201, state.objects.get(&key).cloned().unwrap_or_default())
                 }
                 _ => (200, json!({"items": state.list(&resource).collect::<Vec<_>>()})),
             };
