@@ -286,7 +286,8 @@ impl State {
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
         let node = ("nodes".to_owned(), String::new(), node);
         let Some(mut own) = self.objects.get(&node).cloned() else { return };
-        let lock = own["metadata"]["annotations"]["hami.io/mutex.lock"].as_str().unwrap_or_default();
+        let lock =
+            own["metadata"]["annotations"]["hami.io/mutex.lock"].as_str().unwrap_or_default();
         if !lock.ends_with(&format!(",{},{}", key.1, key.2)) {
             self.broken.push(format!("{} is bound while its node is locked by {lock:?}", key.2));
         }
