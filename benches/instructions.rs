@@ -1,12 +1,22 @@
-//! How many instructions placing takes: a figure that does not depend on who else uses the machine.
+//! Instructions that placing takes: a figure that does not depend on who else uses the machine.
 //!
-//! `cargo bench --features full --bench instructions [-- part-of-a-name]` runs each case of 5,000 nodes under
-//! valgrind, in a process of its own, and prints the instructions of its measured part: those of
+//! `cargo bench --features full,simd --bench instructions [-- part-of-a-name]` runs each case of 5,000 nodes
+//! under valgrind, in a process of its own, and prints the instructions of its measured part: those of
 //! one round, for each placement, and as a multiple of the plain pass over the same nodes. With
 //! `--test`, or where there is no valgrind, each case just runs once.
+//!
+//! | argument | effect |
+//! |---|---|
+//! | `--limits` | fails if a case takes more than 3 % above its row in `benches/instructions.txt` |
+//! | `--write-limits` | writes that table |
+//!
+//! Counts are those of one compiler, one C library and one level of vectors, which the table names. Elsewhere
+//! `--limits` ends with a note.
 
 #[path = "support/cases.rs"]
 mod cases;
+#[path = "support/limits.rs"]
+mod limits;
 #[path = "../examples/throughput/scene.rs"]
 mod scene;
 #[path = "support/stage.rs"]
@@ -16,6 +26,8 @@ mod straight;
 
 use std::hint::black_box;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cases::Case;
 use stage::{Stage, Work};
@@ -79,6 +91,28 @@ fn count(name: &str) -> Result<(u64, String), String> {
     }
 }
 
+/// Counts of all cases, in their order: one process a core at a time.
+fn count_all(cases: &[Case]) -> Vec<Result<(u64, String), String>> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let names: Vec<String> = cases.iter().map(name).collect();
+    let next = AtomicUsize::new(0);
+    let counts = Mutex::new(vec![Err("not run".to_owned()); names.len()]);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some((at, name)) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    names.get(at).map(|name| (at, name))
+                } {
+                    let counted = count(name);
+                    counts.lock().expect("no thread panics")[at] = counted;
+                }
+            });
+        }
+    });
+    counts.into_inner().expect("no thread panics")
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [flag, wanted] = &arguments[..]
@@ -89,20 +123,22 @@ fn main() -> ExitCode {
         eprintln!("{LEVEL}{}", phalanx::framework::math::simd_level());
         return ExitCode::SUCCESS;
     }
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let counts = Command::new("valgrind").arg("--version").output().is_ok();
-    if !counts || arguments.iter().any(|argument| argument == "--test") {
-        for case in chosen(filter.map(String::as_str)) {
+    let chosen = chosen(filter.map(String::as_str));
+    if has("--test") || Command::new("valgrind").arg("--version").output().is_err() {
+        for case in chosen {
             run(case, 1);
         }
-        println!("each case was run once{}", if counts { "" } else { ": there is no valgrind" });
+        println!("each case was run once, and nothing counted");
         return ExitCode::SUCCESS;
     }
     println!("{:>12} {:>14} {:>8} {:>6}  case", "instructions", "per placement", "passes", "simd");
+    let mut counts = Vec::new();
     let mut pass = 0;
-    for case in chosen(filter.map(String::as_str)) {
-        let name = name(&case);
-        match count(&name) {
+    for (case, counted) in chosen.iter().zip(count_all(&chosen)) {
+        let name = name(case);
+        match counted {
             Ok((round, level)) => {
                 if case.work == Work::Straight {
                     pass = round;
@@ -110,6 +146,7 @@ fn main() -> ExitCode {
                 let passes = round as f64 / pass.max(1) as f64;
                 let each = round / case.placements();
                 println!("{round:>12} {each:>14} {passes:>8.2} {level:>6}  {name}");
+                counts.push(limits::Count { name, round, level });
             }
             Err(told) => {
                 eprintln!("{name}: {told}");
@@ -117,5 +154,11 @@ fn main() -> ExitCode {
             }
         }
     }
-    ExitCode::SUCCESS
+    if has("--write-limits") {
+        limits::write(&counts)
+    } else if has("--limits") {
+        limits::hold(&counts, filter.is_none())
+    } else {
+        ExitCode::SUCCESS
+    }
 }

@@ -117,8 +117,9 @@ spec: {{devices: [{}, {}]}}
         },
         asks: |share| pod("new", "", "restartPolicy: Never", &koordinator_limits(share)),
         written: |card, share| {
-            let memory = (16_usize << 30) / 100 * share + (16_usize << 30) % 100 * share / 100;
-            let ratio = memory * 100 / (16 << 30);
+            let (card_memory, share) = (16_u64 << 30, share as u64);
+            let memory = card_memory / 100 * share + card_memory % 100 * share / 100;
+            let ratio = memory * 100 / card_memory;
             (
                 "scheduling.koordinator.sh/device-allocated",
                 format!(

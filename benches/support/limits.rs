@@ -1,0 +1,94 @@
+//! The table of limits: instructions of each case when they were last written.
+
+use std::collections::BTreeMap;
+use std::process::{Command, ExitCode};
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
+/// Growth that is let pass, in per mille.
+const SLACK: u64 = 30;
+
+pub struct Count {
+    pub name: String,
+    pub round: u64,
+    pub level: String,
+}
+
+/// The first line of an answer of a program, or nothing.
+fn told_by(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let text = output.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()
+}
+
+/// All that counts depend on beside this crate: compiler, C library, valgrind, vectors.
+fn circumstances(counts: &[Count]) -> String {
+    let level = counts.first().map_or("none", |count| count.level.as_str());
+    let compiler = told_by("rustc", &["--version"]);
+    let library = told_by("getconf", &["GNU_LIBC_VERSION"]);
+    format!("{compiler}, {library}, {}, vectors {level}", told_by("valgrind", &["--version"]))
+}
+
+/// Writes the table anew.
+pub fn write(counts: &[Count]) -> ExitCode {
+    let mut text = format!("# {}\n", circumstances(counts));
+    for count in counts {
+        text += &format!("{} {}\n", count.name, count.round);
+    }
+    match std::fs::write(PATH, text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{PATH}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Compares with the table: rows that have grown, that are missing, and, if `all` were counted, rows without a
+/// case fail by name.
+pub fn hold(counts: &[Count], all: bool) -> ExitCode {
+    let table = match std::fs::read_to_string(PATH) {
+        Ok(table) => table,
+        Err(error) => {
+            eprintln!("{PATH}: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let here = circumstances(counts);
+    let there = table.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
+    if here != there {
+        println!("note: the limits are those of {there}; this is {here}: nothing is compared");
+        return ExitCode::SUCCESS;
+    }
+    let mut limits: BTreeMap<&str, u64> = BTreeMap::new();
+    for line in table.lines().skip(1) {
+        match line.split_once(' ').map(|(name, limit)| (name, limit.parse())) {
+            Some((name, Ok(limit))) => drop(limits.insert(name, limit)),
+            _ => {
+                eprintln!("{PATH}: no name and number: {line}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    let mut faults = 0;
+    for count in counts {
+        let Some(limit) = limits.remove(count.name.as_str()) else {
+            eprintln!("{}: has no limit", count.name);
+            faults += 1;
+            continue;
+        };
+        if count.round * 1000 > limit * (1000 + SLACK) {
+            let growth = (count.round as f64 / limit as f64 - 1.0) * 100.0;
+            eprintln!(
+                "{}: {} instructions, limit {limit}: {growth:.1} % more",
+                count.name, count.round
+            );
+            faults += 1;
+        }
+    }
+    for name in limits.keys().filter(|_| all) {
+        eprintln!("{name}: has a limit and no case");
+        faults += 1;
+    }
+    println!("{} rows, {faults} above their limits of {} per mille", counts.len(), SLACK);
+    if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
