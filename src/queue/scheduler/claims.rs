@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::repair::Repaired;
 use super::seek::{Found, Yielding};
 use super::{Scheduler, Timer};
 use crate::base::Time;
@@ -29,10 +30,13 @@ const CANDIDATES: usize = 64;
 const CLAIMS_AT_ONCE: u32 = 8;
 
 impl Scheduler {
-    /// The victims of least cost, with the plan that they make room for. With tenants, the groups
-    /// that quota names are tried first, then quota and room are searched at once.
+    /// The victims of least cost, with the plan that they make room for. Members above the minima of
+    /// their gangs come first, if settings say so. With tenants, the groups that quota names are tried
+    /// next, then quota and room are searched at once.
     fn find_victims(&mut self, id: GroupId, tree: &PodGroup) -> Option<Found> {
-        self.find_beside_named(id, tree).or_else(|| self.find_jointly(id, tree))
+        let surplus = self.find_surplus(id, tree);
+        let named = surplus.or_else(|| self.find_beside_named(id, tree));
+        named.or_else(|| self.find_jointly(id, tree))
     }
 
     /// A search for victims, and the claim to their room if there are some. Returns whether the
@@ -45,8 +49,11 @@ impl Scheduler {
             Shortage::Refused { .. } => !self.refusals.last(self.world.now()),
             _ => false,
         };
-        if settings.preemption.is_none() || waits {
+        if waits {
             return false;
+        }
+        if settings.preemption.is_none() {
+            return matches!(self.repair(id, None), Repaired::Moves);
         }
         let Ok(gang) = self.groups.gang_group(id) else { return false };
         let id = gang.first().copied().unwrap_or(id);
@@ -72,6 +79,7 @@ impl Scheduler {
             return false;
         }
         let found = self.find_victims(id, tree);
+        let Repaired::As(found) = self.repair(id, found) else { return true };
         let is_found = found.is_some();
         if let Some(queued) = self.groups.get_mut(&id) {
             let in_row = queued.count_search(is_found);
@@ -243,7 +251,7 @@ impl Scheduler {
             return may && self.preempt(id, tree, shortage);
         }
         let owners = self.holds.room(id).map_or_else(Vec::new, |own| own.owners().to_vec());
-        let has_quota = owners.iter().all(|own| self.quota_suffices(*own));
+        let has_quota = self.quota_suffices_for(&owners);
         if has_quota && self.suffices(id, false) {
             return false;
         }

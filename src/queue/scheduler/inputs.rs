@@ -133,6 +133,10 @@ impl Scheduler {
             self.groups.insert(id, QueuedGroup::new(tree, leaves, self.world.now()));
             self.emit(id, GroupChange::Added);
         }
+        let by_turns = self.world.settings().elastic.by_turns;
+        if let Some(queued) = self.groups.get_mut(&id) {
+            queued.set_by_turns(by_turns);
+        }
         self.watch_run_time(id, former_limit);
         self.group_changed(id)?;
         if !is_same_tree {
@@ -272,10 +276,16 @@ impl Scheduler {
                 if applied == Applied::Changed {
                     self.refusals.forget_node(&name);
                     self.node_changed(&name, None);
+                    let groups = self.groups.groups_on(self.world.cluster(), &name);
+                    let before = self.running_of(&groups);
                     for (id, seq) in self.groups.members_on(self.world.cluster(), &name) {
                         self.groups.read_node(self.world.cluster(), id, seq);
                     }
-                    for id in self.groups.groups_on(self.world.cluster(), &name) {
+                    for (id, after) in self.running_of(&groups) {
+                        let before = before.get(&id).copied().unwrap_or(after);
+                        self.note_back(id, after.saturating_sub(before));
+                    }
+                    for id in groups {
                         self.settle_linked(id);
                     }
                 }

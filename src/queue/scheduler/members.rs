@@ -129,10 +129,17 @@ impl Scheduler {
     ) -> Result<Applied, StateError> {
         let full = format!("{namespace}/{name}");
         let node = self.node_of(&namespace, &name);
+        let member = self.groups.member(&full);
+        let running = member.is_some_and(|(id, seq)| self.is_on_failing_node(id, seq));
         let event = Event::PodDeleted { namespace, name, version };
         let applied = self.world.apply(event)?;
         if applied == Applied::Stale {
             return Ok(applied);
+        }
+        if let Some((id, _)) = member.filter(|_| running)
+            && let Some(queued) = self.groups.get_mut(&id)
+        {
+            queued.lose(1);
         }
         if let Some(node) = node {
             self.backfill.note_freed();

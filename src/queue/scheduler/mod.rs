@@ -2,7 +2,7 @@
 //!
 //! Files call downwards only, in this order: `notes`, `quota`, `pods`, `phases`, `cancellation`,
 //! `room_ends`, `settle`, `plans`, `places`, `results`, `nomination`, `held_places`, `moves`. Then
-//! come `victims`, `seek`, `bookings`, `attempt`, `claims`, `reservation`, `backfill`, `turns`, `timers`,
+//! come `victims`, `seek`, `bookings`, `attempt`, `surplus`, `repair`, `claims`, `reservation`, `backfill`, `turns`, `timers`,
 //! `decide`, and at last inputs: `tenants`, `members`, `inputs`.
 
 mod attempt;
@@ -24,13 +24,16 @@ mod places;
 mod plans;
 mod pods;
 mod quota;
+mod repair;
 mod reservation;
 mod results;
 mod room_ends;
 mod seek;
 mod settle;
+mod size;
 #[cfg(feature = "serde")]
 mod snapshot;
+mod surplus;
 mod tenants;
 mod timers;
 mod turns;
@@ -402,7 +405,7 @@ impl Scheduler {
             {
                 continue;
             }
-            if let Some(tree) = self.groups.joint_tree(&groups) {
+            if let Some(tree) = self.groups.whole_tree(&groups) {
                 needs.push(
                     self.world.request(&tree, queued.strategy(), now).with_group(tree.clone()),
                 );

@@ -87,7 +87,7 @@ impl Scheduler {
     }
 
     /// Follows the bookings: says what has changed, tries owners, and evicts borrowers that are late.
-    fn update_bookings(&mut self) {
+    pub(super) fn update_bookings(&mut self) {
         let (steps, searches) = self.holds.update_bookings(&mut self.world);
         let timers = searches.into_iter().map(|(time, number)| (time, Timer::Booking(number)));
         self.timers.extend(timers);

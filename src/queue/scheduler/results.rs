@@ -91,6 +91,7 @@ impl Scheduler {
                 self.node_changed(&node, None);
             }
             self.groups.set_state(id, seq, MemberState::Bound);
+            self.note_back(id, 1);
             self.has_started(pod.namespace(), pod.name());
             self.report.count(|metrics| &mut metrics.bound);
             self.update_health(id);
@@ -112,6 +113,7 @@ impl Scheduler {
         self.groups.read_node(self.world.cluster(), id, seq);
         self.charge_bound(id, seq);
         if !leaves {
+            self.note_back(id, 1);
             self.place_taken(id, seq);
             return;
         }
@@ -249,6 +251,7 @@ impl Scheduler {
 
     /// Loss of the members on a removed node.
     pub(super) fn node_lost(&mut self, groups: &BTreeSet<GroupId>, members: &[(GroupId, u64)]) {
+        self.note_lost(members);
         for &(id, seq) in members {
             let Some(queued) = self.groups.get(&id) else { continue };
             let Some(member) = queued.members().get(&seq) else { continue };
@@ -277,6 +280,7 @@ impl Scheduler {
             return;
         };
         let (pod, state) = (member.pod().full_name(), member.state());
+        self.note_left(id, seq);
         self.groups.set_state(id, seq, MemberState::Pending);
         self.remove_pod(pod.namespace(), pod.name());
         match state {

@@ -12,7 +12,7 @@ use core::cmp::Reverse;
 
 use crate::base::Time;
 use crate::model::{PodGroup, PreemptionPolicy};
-use crate::queue::groups::full_name;
+use crate::queue::groups::{QueuedGroup, full_name};
 use crate::queue::holds::KeptQuota;
 use crate::queue::tenancy::charges::Charge;
 use crate::queue::tenancy::claims::{GroupClaim, restrict};
@@ -446,6 +446,36 @@ impl Tenancy {
         decision.is_ok_and(|own| {
             own.assignment == wanted.assignment && own.assignment.mode == AssignmentMode::Fit
         })
+    }
+
+    /// Whether a group may have the amounts that it wants now, in whatever way.
+    pub(in crate::queue) fn fits_with(&mut self, wanted: &Admitted) -> bool {
+        let decision = self.tenants.decide(&wanted.claim.claim);
+        decision.is_ok_and(|own| {
+            own.assignment.mode == AssignmentMode::Fit
+                && own.assignment.usage == wanted.assignment.usage
+        })
+    }
+
+    /// Keeps a tree to the members that quota would be given for, on the nodes of their flavors; `None`
+    /// if there are none. Nothing is kept of it.
+    pub(in crate::queue) fn would_admit(
+        &mut self,
+        world: &World,
+        queued: &QueuedGroup,
+        tree: &mut PodGroup,
+    ) -> Option<()> {
+        let counted = self.tenants.counts_known_only();
+        let known = |name: &str| !counted || self.tenants.tree().knows(name);
+        let claim = GroupClaim::new(queued, world.now(), &known);
+        if claim.claim.pod_sets.is_empty() {
+            return Some(());
+        }
+        self.tenants.advance(world.now());
+        let decision = self.tenants.decide(&claim.claim).ok()?;
+        let assignment = decision.assignment;
+        let fits = assignment.mode == AssignmentMode::Fit;
+        fits.then(|| restrict(tree, &claim, &assignment, &self.tenants, world.cluster()))
     }
 
     /// Keeps the quota that a group wants; `None` if no sum can hold it.

@@ -12,7 +12,7 @@ use crate::model::{
     Amounts, DeviceAsk, GroupPolicy, NodeSelector, NodeSelectorTerm, Operator, Pod, PodGroup,
     PodShape, Requirement,
 };
-use crate::queue::groups::{MemberState, QueuedGroup, full_name};
+use crate::queue::groups::{QueuedGroup, full_name};
 use crate::quota::{Claim, Flavor, PREEMPTIBLE_LABEL, PodSet, QuotaAssignment, Tenants};
 use crate::state::{Cluster, NodeView};
 
@@ -73,10 +73,11 @@ impl GroupClaim {
             .priority(i64::from(queued.root().priority))
             .created(queued.ready_since().unwrap_or(now));
         let mut sets: Vec<(usize, &Arc<PodShape>, Vec<String>)> = Vec::new();
-        let pending = queued.members().values().filter(|member| {
-            member.state() == MemberState::Pending && member.pod().scheduling_gates.is_empty()
+        let turn = queued.in_turn();
+        let pending = queued.members().iter().filter(|(seq, member)| {
+            member.is_ready() && turn.as_ref().is_none_or(|turn| turn.contains(seq))
         });
-        for member in pending {
+        for (_, member) in pending {
             let shape = member.pod().shape();
             let own = sets.iter_mut().find(|(leaf, other, _)| {
                 *leaf == member.leaf() && (Arc::ptr_eq(other, shape) || **other == *shape)

@@ -323,6 +323,13 @@ impl Tenancy {
         self.reclaim_due.extend(self.root_of(&charge.queue));
     }
 
+    /// The quota that a pod is charged with.
+    pub(in crate::queue) fn charge_of(&mut self, pod: &str) -> Usage {
+        let charge = self.charged.get(pod).and_then(|id| self.charges.get(id)?.pods.get(pod));
+        let Some(own) = charge.cloned() else { return Usage::new() };
+        self.usage(&BTreeMap::from([(String::from(pod), own)]))
+    }
+
     /// Ends the charge for a pod that is gone.
     pub(in crate::queue) fn discharge(&mut self, pod: &str) {
         let Some(id) = self.charged.remove(pod) else { return };

@@ -2,12 +2,14 @@
 
 #[cfg(feature = "serde")]
 mod saved;
+mod turn;
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 
+use self::turn::{Turn, is_in};
 #[cfg(feature = "serde")]
 pub(in crate::queue) use self::saved::SavedGroup;
 use crate::base::{ObjectName, Time};
@@ -40,6 +42,7 @@ pub(in crate::queue) struct QueuedGroup {
     paused: bool,
     health: Health,
     run_time: RunTime,
+    turn: Turn,
     /// Time at which the group was first ready to be tried since it last ran.
     ready_since: Option<Time>,
     /// Sort key in its queue, while the group waits.
@@ -79,6 +82,7 @@ impl QueuedGroup {
             paused: false,
             health: Health::default(),
             run_time: RunTime::default(),
+            turn: Turn::default(),
             ready_since: None,
             key: None,
             since: now,
@@ -268,7 +272,8 @@ impl QueuedGroup {
     /// Sets the sort key of its rank. Returns it.
     pub(in crate::queue) fn set_rank(&mut self, id: GroupId, rank: i64) -> QueueKey {
         let priority = core::cmp::Reverse(self.root.priority);
-        let key = QueueKey { rank, priority, since: self.since, group: id };
+        let grows = self.only_grows();
+        let key = QueueKey { rank, priority, grows, since: self.since, group: id };
         self.key = Some(key.clone());
         key
     }
@@ -360,6 +365,9 @@ impl QueuedGroup {
         } else if before.started() && !self.health.started() {
             self.run_time.end(now, before.is_overdue());
         }
+        if !self.health.started() {
+            self.forget_losses();
+        }
         let waited = self.ready_since.map(|since| now.since(since)).unwrap_or_default();
         if change.started {
             self.ready_since = None;
@@ -450,10 +458,19 @@ impl QueuedGroup {
         self.tree_of(&self.members)
     }
 
+    /// The tree of the pending members that the next attempt is for.
+    pub(in crate::queue) fn turn_tree(&self) -> PodGroup {
+        self.tree_with(&self.members, self.in_turn().as_ref())
+    }
+
     /// The tree of the pending ones of some members.
     pub(in crate::queue) fn tree_of(&self, members: &Members) -> PodGroup {
+        self.tree_with(members, None)
+    }
+
+    fn tree_with(&self, members: &Members, turn: Option<&BTreeSet<u64>>) -> PodGroup {
         let mut pods: Vec<Vec<Pod>> = alloc::vec![Vec::new(); self.leaves.len()];
-        for member in members.values().filter(|member| member.is_ready()) {
+        for (_, member) in members.iter().filter(|member| is_in(turn, *member)) {
             if let Some(pods) = pods.get_mut(member.leaf()) {
                 pods.push(member.pod().clone());
             }

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::QueuedGroup;
+use super::turn::Turn;
 use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
@@ -35,6 +36,8 @@ pub(in crate::queue) struct SavedGroup {
     health: Health,
     #[serde(default)]
     run_time: RunTime,
+    #[serde(default)]
+    turn: Turn,
     #[serde(default)]
     ready_since: Option<Time>,
     pub(in crate::queue) key: Option<QueueKey>,
@@ -82,6 +85,7 @@ impl QueuedGroup {
             paused: self.paused,
             health: self.health,
             run_time: self.run_time,
+            turn: self.turn(),
             ready_since: self.ready_since,
             key: self.key.clone(),
             since: self.since,
@@ -120,6 +124,7 @@ impl QueuedGroup {
             paused: saved.paused,
             health: saved.health,
             run_time: saved.run_time,
+            turn: saved.turn,
             ready_since: saved.ready_since,
             key: saved.key,
             since: saved.since,

@@ -1,0 +1,144 @@
+//! Turns of a gang: the members that its next attempt is for.
+
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+
+use super::QueuedGroup;
+use crate::base::Time;
+use crate::model::{DisruptionMode, GroupPolicy, PodGroup};
+use crate::queue::groups::members::Member;
+use crate::queue::terms::decision::RepairWay;
+
+/// How a group grows, and the members that failing nodes took from it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+pub(in crate::queue) struct Turn {
+    /// Whether it starts with its minimum and grows member by member.
+    by_turns: bool,
+    /// Number of members that failing nodes took, and that are not replaced yet.
+    lost: u32,
+    /// The way of repair that was last said, with the number of members that were missing then.
+    said: Option<(RepairWay, u32)>,
+}
+
+impl QueuedGroup {
+    /// Sets whether it starts with its minimum and grows member by member.
+    pub(in crate::queue) fn set_by_turns(&mut self, by_turns: bool) {
+        self.turn.by_turns = by_turns;
+    }
+
+    /// Whether it has started, and its waiting members only let it grow: other groups of its priority
+    /// come first.
+    pub(super) fn only_grows(&self) -> bool {
+        self.turn.by_turns && self.started() && self.below_since().is_none() && !self.is_repaired()
+    }
+
+    /// A plan was made for a group that runs: its next turn comes behind its equals.
+    pub(in crate::queue) fn end_turn(&mut self, now: Time) {
+        if self.turn.by_turns && self.started() {
+            self.join_behind(now);
+            self.ready_since = None;
+        }
+    }
+
+    /// Numbers of the ready members that the next attempt is for; `None`: all of them.
+    pub(in crate::queue) fn in_turn(&self) -> Option<BTreeSet<u64>> {
+        if !self.turn.by_turns || !grows_singly(&self.root) {
+            return None;
+        }
+        let [count] = self.counts()[..] else { return None };
+        let there = count.existing.saturating_sub(count.pending).saturating_add(count.done);
+        let short = u64::from(self.root.policy.minimum()).saturating_sub(there);
+        let turn = short.max(self.turn.lost.into()).max(1);
+        let ready = || self.members.iter().filter(|(_, member)| member.is_ready());
+        if turn >= ready().count() as u64 {
+            return None;
+        }
+        let mut shapes = alloc::vec::Vec::new();
+        let mut first = BTreeSet::new();
+        for (seq, member) in ready() {
+            let shape = member.pod().shape();
+            if !shapes.iter().any(|own| Arc::ptr_eq(own, shape) || *own == *shape) {
+                shapes.push(Arc::clone(shape));
+                first.insert(*seq);
+            }
+        }
+        if turn == 1 {
+            return Some(first);
+        }
+        let of_one_shape = shapes.len() == 1;
+        let turn = usize::try_from(turn).unwrap_or(usize::MAX);
+        of_one_shape.then(|| ready().take(turn).map(|(seq, _)| *seq).collect())
+    }
+
+    /// Number of members that may go one by one so that the minimum runs on: 0 of a group of groups,
+    /// of one that goes whole, and of one without a minimum.
+    pub(in crate::queue) fn surplus(&self) -> u64 {
+        let GroupPolicy::Gang { min_count } = self.root.policy else { return 0 };
+        let [count] = self.counts()[..] else { return 0 };
+        if !self.root.groups.is_empty() || self.root.disruption != DisruptionMode::Single {
+            return 0;
+        }
+        count.running.saturating_add(count.done).saturating_sub(min_count.into())
+    }
+
+    /// Failing nodes took members of a group that runs.
+    pub(in crate::queue) fn lose(&mut self, members: u32) {
+        if self.started() {
+            self.turn.lost = self.turn.lost.saturating_add(members);
+        }
+    }
+
+    /// Members run that did not. One that was lost counts as replaced by each.
+    pub(in crate::queue) fn regain(&mut self, members: u32) {
+        self.turn.lost = self.turn.lost.saturating_sub(members);
+        if self.turn.lost == 0 {
+            self.turn.said = None;
+        }
+    }
+
+    /// Forgets what was lost: the group has left, or starts from the beginning.
+    pub(super) fn forget_losses(&mut self) {
+        (self.turn.lost, self.turn.said) = (0, None);
+    }
+
+    /// Whether it waits to replace members that failing nodes took.
+    pub(in crate::queue) fn is_repaired(&self) -> bool {
+        self.turn.lost > 0 && self.started() && !self.leaves_whole()
+    }
+
+    /// Number of waiting members that replace lost ones.
+    pub(in crate::queue) fn missing(&self) -> u32 {
+        self.turn.lost.min(u32::try_from(self.pending()).unwrap_or(u32::MAX))
+    }
+
+    /// Whether the minimum runs.
+    pub(in crate::queue) fn runs_minimum(&self) -> bool {
+        self.has_minimum(&self.counts())
+    }
+
+    /// Notes that a way of repair is said. Returns whether that is news.
+    pub(in crate::queue) fn say_repair(&mut self, way: RepairWay) -> bool {
+        let said = Some((way, self.missing()));
+        core::mem::replace(&mut self.turn.said, said) != said
+    }
+
+    pub(super) fn turn(&self) -> Turn {
+        self.turn
+    }
+}
+
+/// Whether any number of members of a group can be placed beside those that run.
+fn grows_singly(group: &PodGroup) -> bool {
+    matches!(group.policy, GroupPolicy::Gang { .. })
+        && group.groups.is_empty()
+        && group.topology.slices.is_empty()
+        && group.topology.spread.is_none()
+        && !group.topology.balanced
+}
+
+/// The tree's members, but only those of a turn.
+pub(super) fn is_in(turn: Option<&BTreeSet<u64>>, (seq, member): (&u64, &Member)) -> bool {
+    member.is_ready() && turn.is_none_or(|turn| turn.contains(seq))
+}
