@@ -66,14 +66,15 @@ pub(in crate::queue) struct BookingStep {
     pub(in crate::queue) nodes: Vec<String>,
     /// Owners that may find room now.
     pub(in crate::queue) owners: Vec<BookingOwner>,
-    /// Groups that are to leave the nodes after them, so that the window can begin.
-    pub(in crate::queue) lent: Vec<GroupId>,
+    /// Groups that are to leave the nodes after them, so that the window can begin. The second list,
+    /// borrowers of any booking, counts if nobody of the first is there.
+    pub(in crate::queue) lent: [Vec<GroupId>; 2],
     pub(in crate::queue) lent_nodes: BTreeSet<String>,
 }
 
 impl BookingStep {
     pub(super) fn new(name: &str, change: Option<BookingChange>) -> BookingStep {
-        let (nodes, owners, lent) = (Vec::new(), Vec::new(), Vec::new());
+        let (nodes, owners, lent) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
         let lent_nodes = BTreeSet::new();
         BookingStep { name: name.into(), change, nodes, owners, lent, lent_nodes }
     }
@@ -117,7 +118,7 @@ impl Booked {
         counted: &mut BTreeSet<String>,
     ) -> Standing {
         let mut left: Vec<Option<(Pod, String)>> = standing.into_iter().map(Some).collect();
-        if self.begun && self.owns(who) {
+        if self.owns(who) {
             for to in plan.assignments() {
                 let pod = full_name(to.pod());
                 let on_node = |own: &&mut Option<(Pod, String)>| {
@@ -131,7 +132,7 @@ impl Booked {
                 {
                     counted.insert(pod.clone());
                     self.out.push(Out { placeholder, node, by: Some(pod) });
-                    self.used |= self.booking.once;
+                    self.used |= self.booking.once && self.begun;
                 }
             }
         }
@@ -163,8 +164,16 @@ impl Booked {
         suits && world.add_pod(placeholder.clone()).is_ok()
     }
 
-    /// Follows the cluster: room that others gave up is kept again. Returns nodes on which it is.
-    pub(super) fn follow(&mut self, world: &mut World, standing: &mut Standing) -> Vec<String> {
+    /// Begins the window. Returns whether it did so now.
+    pub(super) fn begin(&mut self, now: Time) -> bool {
+        let begins = !self.begun && self.booking.from <= now;
+        self.begun |= begins;
+        self.used |= begins && self.booking.once && self.taken() > 0;
+        begins
+    }
+
+    /// Follows the cluster: placeholders that are gone are room that is not kept.
+    pub(super) fn drop_gone(&mut self, world: &mut World, standing: &mut Standing) {
         let is_there = |world: &World, pod: &Pod, node: &str| {
             let own = world.cluster().pod(pod.namespace(), &pod.name);
             own.and_then(crate::state::PodView::node).is_some_and(|at| at.name() == node)
@@ -177,10 +186,22 @@ impl Booked {
                 self.out.push(Out { placeholder, node, by: None });
             }
         }
+    }
+
+    /// Keeps room again that owners gave up, or else room that is with others, where it is free.
+    /// Returns its nodes.
+    pub(super) fn keep_again(
+        &mut self,
+        world: &mut World,
+        standing: &mut Standing,
+        of_owners: bool,
+    ) -> Vec<String> {
         let mut nodes = Vec::new();
         for mut own in core::mem::take(&mut self.out) {
             let split = own.by.as_deref().and_then(|name| name.split_once('/'));
-            if split.is_some_and(|(space, name)| world.cluster().pod(space, name).is_some()) {
+            let is_used =
+                split.is_some_and(|(space, name)| world.cluster().pod(space, name).is_some());
+            if is_used || own.by.is_some() != of_owners {
                 self.out.push(own);
             } else if self.add(world, &own.placeholder, &own.node) {
                 nodes.push(own.node.clone());
@@ -232,15 +253,20 @@ impl Booked {
         }
     }
 
-    /// Groups that are to leave so that the window can begin, and the nodes that they are to leave.
-    pub(super) fn overdue(&mut self) -> (Vec<GroupId>, BTreeSet<String>) {
+    /// Groups that have borrowed room since all of it was kept for the last time.
+    pub(super) fn borrowers(&self) -> &BTreeSet<GroupId> {
+        &self.lent
+    }
+
+    /// Nobody has room of it any more, nor of any other booking.
+    pub(super) fn forget_borrowers(&mut self) {
+        self.lent.clear();
+    }
+
+    /// Nodes with room that is neither kept nor with an owner.
+    pub(super) fn nodes_of_missing(&self) -> BTreeSet<String> {
         let missing = self.out.iter().filter(|own| own.by.is_none());
-        let nodes: BTreeSet<String> = missing.map(|own| own.node.clone()).collect();
-        if nodes.is_empty() {
-            self.lent.clear();
-        }
-        let groups = if self.begun { self.lent.iter().copied().collect() } else { Vec::new() };
-        (groups, nodes)
+        missing.map(|own| own.node.clone()).collect()
     }
 }
 

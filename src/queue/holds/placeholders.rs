@@ -2,7 +2,7 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -174,57 +174,101 @@ impl Holds {
         })
     }
 
-    /// Follows the time and the cluster: bookings begin, end, find their room, and keep it again.
+    /// Follows the time and the cluster: bookings begin, end, keep their room again, and find it.
     /// Returns the times of next searches for room too.
+    ///
+    /// Room that an owner gave up is kept before room that is lent, and that of windows that have
+    /// begun before that of others. No booking finds a place before each has kept its own again.
     pub(in crate::queue) fn update_bookings(
         &mut self,
         world: &mut World,
     ) -> (Vec<BookingStep>, Vec<(Time, u64)>) {
         let (mut steps, mut searches, now) = (Vec::new(), Vec::new(), world.now());
-        let numbers: Vec<u64> = self.booked().map(|(number, ..)| number).collect();
-        for number in numbers {
-            let Some(hold) = self.entries.get_mut(&HoldId::Booking(number)) else { continue };
-            let Cause::Booking(own) = &mut hold.cause else { continue };
+        let mut numbers: Vec<u64> = self.booked().map(|(number, ..)| number).collect();
+        for number in &numbers {
+            let Some((_, own)) = self.booked_mut(*number) else { continue };
             let name = own.booking.name.clone();
+            let begins = own.begin(now);
             if own.used || own.booking.until <= now {
                 let ended = BookingChange::Ended { used: own.used };
                 let mut step = BookingStep::new(&name, Some(ended));
-                step.nodes = self.end_booking(world, number);
+                step.nodes = self.end_booking(world, *number);
                 steps.push(step);
-                continue;
-            }
-            if !own.begun && own.booking.from <= now {
-                own.begun = true;
+            } else if begins {
                 let mut step = BookingStep::new(&name, Some(BookingChange::Began));
                 step.owners.clone_from(&own.booking.owners);
                 steps.push(step);
             }
-            let nodes = own.follow(world, &mut hold.placeholders);
-            let mut step = BookingStep::new(&name, None);
-            if !nodes.is_empty() && own.begun {
-                step.owners.clone_from(&own.booking.owners);
-            }
-            step.nodes = nodes;
-            if hold.placeholders.is_empty()
+        }
+        let mut kept = self.keep_bookings(world, &mut numbers);
+        numbers.sort_unstable();
+        let borrowers: BTreeSet<GroupId> =
+            self.booked().flat_map(|(.., own)| own.borrowers()).copied().collect();
+        let mut is_missing = false;
+        for number in numbers {
+            let Some((standing, own)) = self.booked_mut(number) else { continue };
+            let mut step = BookingStep::new(&own.booking.name, None);
+            step.nodes = kept.remove(&number).unwrap_or_default();
+            if standing.is_empty()
                 && own.taken() == 0
                 && let Some(plan) = own.search(world)
             {
-                hold.placeholders = Holds::put_for_plan(world, number, &plan);
-                own.placed(&hold.placeholders, &plan);
-                let nodes: Vec<String> =
-                    hold.placeholders.iter().map(|(_, node)| node.clone()).collect();
-                step.nodes.clone_from(&nodes);
-                step.change = Some(BookingChange::Placed { nodes });
-                if own.begun {
-                    step.owners.clone_from(&own.booking.owners);
-                }
+                *standing = Holds::put_for_plan(world, number, &plan);
+                own.placed(standing, &plan);
+                step.nodes = standing.iter().map(|(_, node)| node.clone()).collect();
+                step.change = Some(BookingChange::Placed { nodes: step.nodes.clone() });
+            }
+            if !step.nodes.is_empty() && own.begun {
+                step.owners.clone_from(&own.booking.owners);
             }
             searches.extend(own.next_search().map(|time| (time, number)));
-            (step.lent, step.lent_nodes) = own.overdue();
-            if step.change.is_some() || !step.nodes.is_empty() || !step.lent.is_empty() {
+            step.lent_nodes = own.nodes_of_missing();
+            is_missing |= !step.lent_nodes.is_empty();
+            let is_due = own.begun && !step.lent_nodes.is_empty();
+            if is_due {
+                let lent = own.borrowers().iter().copied().collect();
+                step.lent = [lent, borrowers.iter().copied().collect()];
+            }
+            if step.change.is_some() || !step.nodes.is_empty() || is_due {
                 steps.push(step);
             }
         }
+        if !is_missing {
+            let all: Vec<u64> = self.booked().map(|(number, ..)| number).collect();
+            for number in all {
+                if let Some((_, own)) = self.booked_mut(number) {
+                    own.forget_borrowers();
+                }
+            }
+        }
         (steps, searches)
+    }
+
+    /// Keeps room of bookings again where it is free. Returns its nodes by booking. Orders the numbers.
+    fn keep_bookings(
+        &mut self,
+        world: &mut World,
+        numbers: &mut [u64],
+    ) -> BTreeMap<u64, Vec<String>> {
+        let mut kept: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        numbers.sort_by_key(|number| self.booked_mut(*number).is_none_or(|(_, own)| !own.begun));
+        for number in &*numbers {
+            if let Some((standing, own)) = self.booked_mut(*number) {
+                own.drop_gone(world, standing);
+            }
+        }
+        for of_owners in [true, false] {
+            for number in &*numbers {
+                let Some((standing, own)) = self.booked_mut(*number) else { continue };
+                kept.entry(*number).or_default().extend(own.keep_again(world, standing, of_owners));
+            }
+        }
+        kept
+    }
+
+    fn booked_mut(&mut self, number: u64) -> Option<(&mut Vec<(Pod, String)>, &mut Booked)> {
+        let hold = self.entries.get_mut(&HoldId::Booking(number))?;
+        let Cause::Booking(own) = &mut hold.cause else { return None };
+        Some((&mut hold.placeholders, own))
     }
 }

@@ -94,7 +94,7 @@ pub(super) fn borrower<'a>(
     })
 }
 
-/// Groups of a step that are bound on its nodes.
+/// Groups of a step that are bound on its nodes: borrowers of its booking, or else of any.
 pub(super) fn late(world: &World, groups: &Groups, step: &BookingStep) -> Vec<GroupId> {
     let is_there = |own: &QueuedGroup| {
         own.members().values().any(|member| {
@@ -104,7 +104,11 @@ pub(super) fn late(world: &World, groups: &Groups, step: &BookingStep) -> Vec<Gr
                 && node.is_some_and(|node| step.lent_nodes.contains(node.name()))
         })
     };
-    step.lent.iter().copied().filter(|id| groups.get(id).is_some_and(is_there)).collect()
+    let mut late = step.lent.iter().map(|all| {
+        let there = |id: &GroupId| groups.get(id).is_some_and(is_there);
+        all.iter().copied().filter(there).collect::<Vec<_>>()
+    });
+    late.find(|all| !all.is_empty()).unwrap_or_default()
 }
 
 /// Groups of owners that wait for room.

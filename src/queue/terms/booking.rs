@@ -15,7 +15,8 @@ use crate::model::PodGroup;
 /// | from `from` until `until` | its owners |
 ///
 /// The room is placed as a gang is, as soon as it fits, and takes nothing from anybody. A borrower that
-/// is still there at `from` is evicted ([`Decision::EvictDue`](crate::queue::Decision::EvictDue)).
+/// is still there at `from` is evicted ([`Decision::EvictDue`](crate::queue::Decision::EvictDue)),
+/// unless it is an owner.
 /// Room that an owner has taken is kept again when its pods are gone. Quota is not booked.
 ///
 /// ```
