@@ -33,6 +33,7 @@ pub use terms::observe::{
     Gate, GroupChange, GroupEvent, Histogram, Metrics, ReservationEnd, Waits,
 };
 pub use terms::shortage::{QuotaReason, Shortage};
+pub use terms::spares::{SpareAmount, Spares};
 pub use terms::status::{
     DesiredSize, GroupState, GroupStatus, MemoryStats, NoPreemption, ReservationView, WakeStats,
 };

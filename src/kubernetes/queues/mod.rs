@@ -10,6 +10,7 @@
 mod cluster_queue;
 mod elastic_quota;
 mod kai;
+mod reservation;
 mod unread;
 mod volcano;
 mod workload;
@@ -39,6 +40,7 @@ use crate::quota::{
 
 use kai::{KAI, KaiGroup};
 pub use kai::{KaiQueue, KaiQuota};
+pub use reservation::reservation;
 use unread::unread;
 
 const KUEUE: &str = "kueue.x-k8s.io";

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::{Scheduler, Timer};
 use crate::base::Time;
 use crate::place::Request;
-use crate::queue::groups::{Groups, MemberState, Phase, QueuedGroup};
+use crate::queue::groups::{Groups, Member, MemberState, Phase, QueuedGroup};
 use crate::queue::holds::{BookingStep, Borrower};
 use crate::queue::terms::booking::{Booking, BookingOwner, BookingView};
 use crate::queue::terms::error::QueueError;
@@ -22,6 +22,19 @@ impl Scheduler {
     /// It has no pods, ends before it begins, or its room makes no sense as a group.
     pub fn handle_booking(&mut self, booking: Booking, now: Time) -> Result<(), QueueError> {
         self.world.advance(now);
+        self.check_booking(&booking)?;
+        self.end_booking(&booking.name);
+        let number = self.take_number();
+        for time in [booking.from, booking.until].into_iter().filter(|time| *time < Time::MAX) {
+            self.timers.insert((time, Timer::Booking(number)));
+        }
+        self.holds.book(number, booking);
+        self.follow();
+        Ok(())
+    }
+
+    /// Whether a booking makes sense.
+    pub(super) fn check_booking(&self, booking: &Booking) -> Result<(), QueueError> {
         let fault = |reason| QueueError::Booking { name: booking.name.clone(), reason };
         if booking.until <= booking.from {
             return Err(fault("ends before it begins"));
@@ -35,13 +48,6 @@ impl Scheduler {
             self.world.framework(),
             request,
         )?;
-        self.end_booking(&booking.name);
-        let number = self.take_number();
-        for time in [booking.from, booking.until] {
-            self.timers.insert((time, Timer::Booking(number)));
-        }
-        self.holds.book(number, booking);
-        self.follow();
         Ok(())
     }
 
@@ -90,6 +96,13 @@ pub(super) fn borrower<'a>(
         end: all.iter().map(|(_, own)| end(own)).max()?,
         is_preemptible: all.iter().all(|(_, own)| !own.root().non_preemptible),
         groups: all.iter().map(|(id, own)| (*id, own.name())).collect(),
+        repairs: all.iter().all(|(_, own)| own.is_repaired()),
+        pods: all
+            .iter()
+            .flat_map(|(_, own)| own.members().values())
+            .filter(|member| member.is_ready())
+            .map(Member::pod)
+            .collect(),
         queue,
     })
 }
@@ -112,14 +125,12 @@ pub(super) fn late(world: &World, groups: &Groups, step: &BookingStep) -> Vec<Gr
 }
 
 /// Groups of owners that wait for room.
-pub(super) fn asleep(groups: &Groups, owners: &[BookingOwner]) -> Vec<GroupId> {
-    let is_owner = |own: &QueuedGroup| {
-        owners.iter().any(|owner| match owner {
-            BookingOwner::Group(name) => own.name() == name,
-            BookingOwner::Queue(queue) => own.root().queue == *queue,
-        })
+pub(super) fn asleep(groups: &Groups, owners: &[BookingOwner], now: Time) -> Vec<GroupId> {
+    let is_owner = |id: GroupId| {
+        let who = borrower(groups, &[id], now);
+        who.is_some_and(|who| owners.iter().any(|owner| who.is(owner)))
     };
-    let waits = |own: &QueuedGroup| matches!(own.phase(), Phase::Unschedulable(_)) && is_owner(own);
-    let all = groups.iter().filter(|(_, own)| !owners.is_empty() && waits(own));
+    let waits = |own: &QueuedGroup| matches!(own.phase(), Phase::Unschedulable(_));
+    let all = groups.iter().filter(|(id, own)| !owners.is_empty() && waits(own) && is_owner(**id));
     all.map(|(id, _)| *id).collect()
 }

@@ -11,7 +11,7 @@ use super::{Scheduler, Timer};
 use crate::base::Time;
 use crate::model::PodGroup;
 use crate::preempt::Victim;
-use crate::queue::groups::Phase;
+use crate::queue::groups::{Phase, QueuedGroup};
 use crate::queue::holds::{Hold, Holds, UnitMove, View};
 use crate::queue::removals::{Removal, Stage, Why, pod_name};
 use crate::queue::tenancy::Tenancy;
@@ -57,6 +57,9 @@ impl Scheduler {
         }
         let Ok(gang) = self.groups.gang_group(id) else { return false };
         let id = gang.first().copied().unwrap_or(id);
+        let strict = self.groups.get(&id).filter(|_| gang.len() == 1);
+        let strict = strict.and_then(QueuedGroup::repair_tree);
+        let tree = strict.as_ref().unwrap_or(tree);
         // A group that moves has its places.
         if gang.iter().any(|own| self.holds.is_moving(*own)) || !self.is_of_one_queue(&gang) {
             return false;

@@ -133,9 +133,9 @@ impl Scheduler {
             self.groups.insert(id, QueuedGroup::new(tree, leaves, self.world.now()));
             self.emit(id, GroupChange::Added);
         }
-        let by_turns = self.world.settings().elastic.by_turns;
+        let elastic = self.world.settings().elastic;
         if let Some(queued) = self.groups.get_mut(&id) {
-            queued.set_by_turns(by_turns);
+            queued.set_turns(elastic.by_turns, elastic.repair.is_some());
         }
         self.watch_run_time(id, former_limit);
         self.group_changed(id)?;

@@ -33,6 +33,7 @@ mod settle;
 mod size;
 #[cfg(feature = "serde")]
 mod snapshot;
+mod spares;
 mod surplus;
 mod tenants;
 mod timers;

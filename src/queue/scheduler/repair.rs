@@ -4,12 +4,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::seek::Found;
 use super::Scheduler;
-use crate::model::{PodGroup, Effect};
+use super::seek::Found;
+use crate::model::{Effect, PodGroup};
 use crate::place::{Outcome, Planner};
 use crate::preempt::{Candidate, Preemptor};
-use crate::queue::groups::{MemberState, full_name};
+use crate::queue::groups::{MemberState, QueuedGroup, full_name};
 use crate::queue::terms::RESERVED_NAMESPACE;
 use crate::queue::terms::booking::{Booking, BookingOwner};
 use crate::queue::terms::decision::{Decision, EvictionCause, RepairCosts, RepairWay};
@@ -157,6 +157,11 @@ impl Scheduler {
             let _ = self.handle_booking_removed(&own, now);
         }
         is_kept
+    }
+
+    /// Whether a group stays below its size until there is room.
+    pub(super) fn stays_below(&self, id: GroupId) -> bool {
+        self.groups.get(&id).is_some_and(QueuedGroup::stays_below)
     }
 
     /// Members on a node that is gone count as lost.

@@ -100,7 +100,7 @@ impl Scheduler {
             if let Some(change) = step.change.take() {
                 self.report.decide(Decision::Booking { name: step.name.clone(), change });
             }
-            for id in asleep(&self.groups, &step.owners) {
+            for id in asleep(&self.groups, &step.owners, self.world.now()) {
                 self.set_phase(id, Phase::Queued);
                 self.emit(id, GroupChange::Queued);
             }

@@ -51,7 +51,9 @@ impl Scheduler {
     ) -> Result<DesiredSize, QueueError> {
         let unknown = || QueueError::UnknownGroup(group.to_owned());
         let (id, leaf) = self.groups.named(group).ok_or_else(unknown)?;
-        let (Some(leaf), Some(queued)) = (leaf, self.groups.get(&id)) else { return Err(unknown()) };
+        let (Some(leaf), Some(queued)) = (leaf, self.groups.get(&id)) else {
+            return Err(unknown());
+        };
         let going = self.removals.members(|name| self.groups.member(name)).remove(&id);
         let going = going.unwrap_or_default();
         let count = |is: &dyn Fn(&Member) -> bool| {
@@ -119,7 +121,7 @@ fn waiting(
     count: usize,
 ) -> Option<(QueuedGroup, BTreeSet<String>)> {
     let mut trial = queued.clone();
-    trial.set_by_turns(false);
+    trial.set_turns(false, false);
     let own = || queued.members().iter().filter(|(_, member)| member.leaf() == leaf);
     let ready = || own().filter(|(_, member)| member.is_ready());
     let (last, template) = ready().last().or_else(|| own().last())?;

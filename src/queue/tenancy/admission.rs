@@ -15,7 +15,7 @@ use crate::model::{PodGroup, PreemptionPolicy};
 use crate::queue::groups::{QueuedGroup, full_name};
 use crate::queue::holds::KeptQuota;
 use crate::queue::tenancy::charges::Charge;
-use crate::queue::tenancy::claims::{GroupClaim, restrict};
+use crate::queue::tenancy::claims::{self, GroupClaim, restrict};
 use crate::queue::tenancy::shortage::{Short, refusal, shortage};
 use crate::queue::tenancy::standing::{Standing, standing};
 use crate::queue::tenancy::{Owners, Tenancy};
@@ -465,17 +465,7 @@ impl Tenancy {
         queued: &QueuedGroup,
         tree: &mut PodGroup,
     ) -> Option<()> {
-        let counted = self.tenants.counts_known_only();
-        let known = |name: &str| !counted || self.tenants.tree().knows(name);
-        let claim = GroupClaim::new(queued, world.now(), &known);
-        if claim.claim.pod_sets.is_empty() {
-            return Some(());
-        }
-        self.tenants.advance(world.now());
-        let decision = self.tenants.decide(&claim.claim).ok()?;
-        let assignment = decision.assignment;
-        let fits = assignment.mode == AssignmentMode::Fit;
-        fits.then(|| restrict(tree, &claim, &assignment, &self.tenants, world.cluster()))
+        claims::would_admit(&mut self.tenants, world, queued, tree)
     }
 
     /// Keeps the quota that a group wants; `None` if no sum can hold it.

@@ -13,7 +13,10 @@ use crate::model::{
     PodShape, Requirement,
 };
 use crate::queue::groups::{QueuedGroup, full_name};
-use crate::quota::{Claim, Flavor, PREEMPTIBLE_LABEL, PodSet, QuotaAssignment, Tenants};
+use crate::queue::world::World;
+use crate::quota::{
+    AssignmentMode, Claim, Flavor, PREEMPTIBLE_LABEL, PodSet, QuotaAssignment, Tenants,
+};
 use crate::state::{Cluster, NodeView};
 
 /// The thousandths of a whole device.
@@ -111,7 +114,10 @@ impl GroupClaim {
             && let GroupPolicy::Gang { min_count } = queued.root().policy
         {
             let there = count.existing.saturating_sub(count.pending).saturating_add(count.done);
-            let least = min_count.saturating_sub(u32::try_from(there).unwrap_or(u32::MAX));
+            let least = queued
+                .turn_minimum()
+                .unwrap_or(min_count)
+                .saturating_sub(u32::try_from(there).unwrap_or(u32::MAX));
             set.min_count = Some(least.clamp(1, set.count.max(1)));
         }
         GroupClaim { claim, pods }
@@ -138,6 +144,26 @@ impl GroupClaim {
         }
         charges
     }
+}
+
+/// Keeps a tree to the members that quota would be given for; `None` if there are none.
+pub(super) fn would_admit(
+    tenants: &mut Tenants,
+    world: &World,
+    queued: &QueuedGroup,
+    tree: &mut PodGroup,
+) -> Option<()> {
+    let counted = tenants.counts_known_only();
+    let known = |name: &str| !counted || tenants.tree().knows(name);
+    let claim = GroupClaim::new(queued, world.now(), &known);
+    if claim.claim.pod_sets.is_empty() {
+        return Some(());
+    }
+    tenants.advance(world.now());
+    let decision = tenants.decide(&claim.claim).ok()?;
+    let assignment = decision.assignment;
+    let fits = assignment.mode == AssignmentMode::Fit;
+    fits.then(|| restrict(tree, &claim, &assignment, tenants, world.cluster()))
 }
 
 /// Keeps the pods of a tree on the nodes of the flavors that their claim is given. Pods without

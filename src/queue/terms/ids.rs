@@ -20,9 +20,9 @@ pub struct Ticket(pub(in crate::queue) u64);
 pub(in crate::queue) struct QueueKey {
     pub(in crate::queue) rank: i64,
     pub(in crate::queue) priority: Reverse<i32>,
-    /// Whether the group runs, and only grows by its turns.
-    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "core::ops::Not::not"))]
-    pub(in crate::queue) grows: bool,
+    /// One more than the members above the minimum of a group that grows by turns; 0 of others.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(in crate::queue) grown: u32,
     pub(in crate::queue) since: Time,
     pub(in crate::queue) group: GroupId,
 }

@@ -9,9 +9,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 
-use self::turn::{Turn, is_in};
 #[cfg(feature = "serde")]
 pub(in crate::queue) use self::saved::SavedGroup;
+use self::turn::{Turn, is_in};
 use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
@@ -272,8 +272,8 @@ impl QueuedGroup {
     /// Sets the sort key of its rank. Returns it.
     pub(in crate::queue) fn set_rank(&mut self, id: GroupId, rank: i64) -> QueueKey {
         let priority = core::cmp::Reverse(self.root.priority);
-        let grows = self.only_grows();
-        let key = QueueKey { rank, priority, grows, since: self.since, group: id };
+        let grown = self.grown();
+        let key = QueueKey { rank, priority, grown, since: self.since, group: id };
         self.key = Some(key.clone());
         key
     }
@@ -460,6 +460,9 @@ impl QueuedGroup {
 
     /// The tree of the pending members that the next attempt is for.
     pub(in crate::queue) fn turn_tree(&self) -> PodGroup {
+        if let Some(tree) = self.repair_tree().filter(|_| !self.stays_below()) {
+            return tree;
+        }
         self.tree_with(&self.members, self.in_turn().as_ref())
     }
 

@@ -16,6 +16,8 @@ use crate::queue::terms::decision::RepairWay;
 pub(in crate::queue) struct Turn {
     /// Whether it starts with its minimum and grows member by member.
     by_turns: bool,
+    /// Whether lost members are placed together, and other ways are looked for if they do not fit.
+    repairs: bool,
     /// Number of members that failing nodes took, and that are not replaced yet.
     lost: u32,
     /// The way of repair that was last said, with the number of members that were missing then.
@@ -23,15 +25,55 @@ pub(in crate::queue) struct Turn {
 }
 
 impl QueuedGroup {
-    /// Sets whether it starts with its minimum and grows member by member.
-    pub(in crate::queue) fn set_by_turns(&mut self, by_turns: bool) {
-        self.turn.by_turns = by_turns;
+    /// Sets whether it starts with its minimum and grows member by member, and whether lost members are
+    /// placed together.
+    pub(in crate::queue) fn set_turns(&mut self, by_turns: bool, repairs: bool) {
+        (self.turn.by_turns, self.turn.repairs) = (by_turns, repairs);
     }
 
-    /// Whether it has started, and its waiting members only let it grow: other groups of its priority
-    /// come first.
-    pub(super) fn only_grows(&self) -> bool {
-        self.turn.by_turns && self.started() && self.below_since().is_none() && !self.is_repaired()
+    /// The minimum of a group of pods, raised so that all members that replace lost ones are placed
+    /// together; `None`: its own minimum holds.
+    pub(in crate::queue) fn repair_minimum(&self) -> Option<u32> {
+        if !self.turn.repairs || !self.is_repaired() || !grows_singly(&self.root) {
+            return None;
+        }
+        let [count] = self.counts()[..] else { return None };
+        let there = count.existing.saturating_sub(count.pending).saturating_add(count.done);
+        let there = u32::try_from(there).unwrap_or(u32::MAX);
+        let least = there.saturating_add(self.missing());
+        (least > self.root.policy.minimum()).then_some(least)
+    }
+
+    /// The minimum that its next attempt is held to, if that is not its own.
+    pub(in crate::queue) fn turn_minimum(&self) -> Option<u32> {
+        self.repair_minimum().filter(|_| !self.stays_below())
+    }
+
+    /// Whether it stays below its size until there is room: any of the members may come back.
+    pub(in crate::queue) fn stays_below(&self) -> bool {
+        matches!(self.turn.said, Some((RepairWay::Stay, _)))
+    }
+
+    /// The tree of the pending members that replace lost ones together, beside others that may.
+    pub(in crate::queue) fn repair_tree(&self) -> Option<PodGroup> {
+        let least = self.repair_minimum()?;
+        let mut tree = self.tree_with(&self.members, self.in_turn().as_ref());
+        let done = self.counts().first().map_or(0, |count| count.done);
+        let least = least.saturating_sub(u32::try_from(done).unwrap_or(u32::MAX));
+        tree.policy = GroupPolicy::Gang { min_count: least.max(1) };
+        Some(tree)
+    }
+
+    /// One more than its members above the minimum, if it has started and its waiting members only let
+    /// it grow: other groups of its priority come first, then those that have grown less. 0 else.
+    pub(super) fn grown(&self) -> u32 {
+        let grows = self.started() && self.below_since().is_none() && !self.is_repaired();
+        if !self.turn.by_turns || !grows || !grows_singly(&self.root) {
+            return 0;
+        }
+        let there: u64 = self.counts().iter().map(|count| count.existing - count.pending).sum();
+        let above = there.saturating_sub(self.root.policy.minimum().into());
+        u32::try_from(above).unwrap_or(u32::MAX).saturating_add(1)
     }
 
     /// A plan was made for a group that runs: its next turn comes behind its equals.
