@@ -441,7 +441,8 @@ fn a_random_stream_of_elastic_gangs_keeps_minima_and_comes_to_rest() {
                     let names: Vec<String> = minima.keys().cloned().collect();
                     if let Some(name) = names.get(random.below(names.len().max(1) as u64) as usize)
                     {
-                        let pods = scheduler.cluster().group_pods(&format!("default/{name}"));
+                        let full = format!("default/{name}");
+                        let pods = scheduler.cluster().group_pods(&full);
                         let pods: Vec<String> = pods.map(|pod| pod.name().to_owned()).collect();
                         scheduler
                             .handle_group_removed(&format!("default/{name}"), at(now))
