@@ -65,9 +65,9 @@ const LIFE: Duration = Duration::from_secs(24 * 3_600);
 /// ```
 ///
 /// # Errors
-/// The manifest cannot be taken, or states what no booking honours: `Restricted`, preallocation, taints,
-/// `unschedulable`, owners by `uid`, by several parts at once, or by controllers whose pods stand each by
-/// itself. The error names the field.
+/// The manifest cannot be taken, or states what no booking honours; the error names the field. That is
+/// `Restricted`, preallocation, taints and `unschedulable`. Owners by `uid` are refused too, by several
+/// parts at once, and by controllers whose pods stand each by itself.
 pub fn reservation(manifest: &Value, mode: Mode, now: Time) -> Result<Option<Booking>, ModelError> {
     let object = metadata::object("reservation", false, manifest, mode);
     let root = Field::root(&object, manifest);

@@ -4,6 +4,7 @@ mod components;
 mod counts;
 mod gangs;
 mod group;
+mod losses;
 mod members;
 mod orphans;
 mod partners;

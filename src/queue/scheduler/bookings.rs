@@ -8,9 +8,11 @@ use crate::base::Time;
 use crate::place::Request;
 use crate::queue::groups::{Groups, Member, MemberState, Phase, QueuedGroup};
 use crate::queue::holds::{BookingStep, Borrower};
-use crate::queue::terms::booking::{Booking, BookingOwner, BookingView};
+use crate::queue::terms::booking::{Booking, BookingChange, BookingOwner, BookingView};
+use crate::queue::terms::decision::{Decision, EvictionCause};
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::ids::GroupId;
+use crate::queue::terms::observe::GroupChange;
 use crate::queue::world::World;
 use crate::state::PodView;
 
@@ -67,6 +69,31 @@ impl Scheduler {
     /// The bookings, in the order in which they came. O(their pods).
     pub fn bookings(&self) -> Vec<BookingView> {
         self.holds.bookings().collect()
+    }
+
+    /// Follows the bookings: says what has changed, tries owners, and evicts borrowers that are late.
+    pub(super) fn update_bookings(&mut self) {
+        let (steps, searches) = self.holds.update_bookings(&mut self.world);
+        let timers = searches.into_iter().map(|(time, number)| (time, Timer::Booking(number)));
+        self.timers.extend(timers);
+        for mut step in steps {
+            if matches!(step.change, Some(BookingChange::Ended { .. })) {
+                self.room_released(&step.nodes);
+            } else {
+                self.note_pods_on(&step.nodes);
+            }
+            if let Some(change) = step.change.take() {
+                self.report.decide(Decision::Booking { name: step.name.clone(), change });
+            }
+            for id in asleep(&self.groups, &step.owners, self.world.now()) {
+                self.set_phase(id, Phase::Queued);
+                self.emit(id, GroupChange::Queued);
+            }
+            for id in late(&self.world, &self.groups, &step) {
+                let cause = EvictionCause::Booking { name: step.name.clone() };
+                self.evict_overdue(id, self.world.now(), cause);
+            }
+        }
     }
 
     fn end_booking(&mut self, name: &str) -> bool {

@@ -19,9 +19,8 @@ use crate::queue::terms::status::DesiredSize;
 const FIRST: usize = 64;
 
 impl Scheduler {
-    /// The number of members that a group of pods should have now, up to `most`: those that run or are
-    /// being bound, and as many more as there is room and quota for. The others keep the group's
-    /// domain. A group that is to leave, or has no room to start, should have its minimum.
+    /// The number of members that a group of pods should have now, up to `most`. It counts those that run
+    /// or are being bound, and as many more as there is room and quota for in the group's domain. A group that is to leave, or has no room to start, should have its minimum.
     ///
     /// Members that wait count first; then come copies of the last of them, or of the last that runs.
     /// Room is counted beside all that is reserved for others, and nobody is evicted for it. Promises of

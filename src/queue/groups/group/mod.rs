@@ -11,12 +11,12 @@ use core::mem;
 
 #[cfg(feature = "serde")]
 pub(in crate::queue) use self::saved::SavedGroup;
-use self::turn::{Turn, is_in};
 use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
 use crate::queue::groups::counts::{MemberCounts, deficit, part_of_inner};
-use crate::queue::groups::members::{MemberState, Members};
+use crate::queue::groups::losses::Turn;
+use crate::queue::groups::members::{Member, MemberState, Members};
 use crate::queue::groups::phase::{Health, HealthChange, Phase, Vitals, add_wait};
 use crate::queue::groups::run_time::RunTime;
 use crate::queue::groups::tree::{build, minima, tree_names};
@@ -270,9 +270,8 @@ impl QueuedGroup {
     }
 
     /// Sets the sort key of its rank. Returns it.
-    pub(in crate::queue) fn set_rank(&mut self, id: GroupId, rank: i64) -> QueueKey {
+    pub(in crate::queue) fn set_rank(&mut self, id: GroupId, rank: i64, grown: u32) -> QueueKey {
         let priority = core::cmp::Reverse(self.root.priority);
-        let grown = self.grown();
         let key = QueueKey { rank, priority, grown, since: self.since, group: id };
         self.key = Some(key.clone());
         key
@@ -366,7 +365,7 @@ impl QueuedGroup {
             self.run_time.end(now, before.is_overdue());
         }
         if !self.health.started() {
-            self.forget_losses();
+            self.turn.forget_losses();
         }
         let waited = self.ready_since.map(|since| now.since(since)).unwrap_or_default();
         if change.started {
@@ -458,14 +457,6 @@ impl QueuedGroup {
         self.tree_of(&self.members)
     }
 
-    /// The tree of the pending members that the next attempt is for.
-    pub(in crate::queue) fn turn_tree(&self) -> PodGroup {
-        if let Some(tree) = self.repair_tree().filter(|_| !self.stays_below()) {
-            return tree;
-        }
-        self.tree_with(&self.members, self.in_turn().as_ref())
-    }
-
     /// The tree of the pending ones of some members.
     pub(in crate::queue) fn tree_of(&self, members: &Members) -> PodGroup {
         self.tree_with(members, None)
@@ -473,7 +464,7 @@ impl QueuedGroup {
 
     fn tree_with(&self, members: &Members, turn: Option<&BTreeSet<u64>>) -> PodGroup {
         let mut pods: Vec<Vec<Pod>> = alloc::vec![Vec::new(); self.leaves.len()];
-        for (_, member) in members.iter().filter(|member| is_in(turn, *member)) {
+        for (_, member) in in_tree(members, turn) {
             if let Some(pods) = pods.get_mut(member.leaf()) {
                 pods.push(member.pod().clone());
             }
@@ -493,10 +484,19 @@ impl QueuedGroup {
     }
 }
 
+/// The ready ones of some members, of a turn if there is one.
+fn in_tree<'a>(
+    members: &'a Members,
+    turn: Option<&'a BTreeSet<u64>>,
+) -> impl Iterator<Item = (&'a u64, &'a Member)> {
+    members.iter().filter(move |(seq, member)| {
+        member.is_ready() && turn.is_none_or(|turn| turn.contains(seq))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::groups::members::Member;
 
     fn count(existing: u64, running: u64, done: u64) -> MemberCounts {
         MemberCounts { existing, running, pending: existing - running, done }

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::QueuedGroup;
-use super::turn::Turn;
 use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
+use crate::queue::groups::losses::Turn;
 use crate::queue::groups::run_time::RunTime;
 use crate::queue::groups::{Health, MemberState, Members, Phase};
 use crate::queue::terms::ids::{QueueKey, Ticket};
@@ -85,7 +85,7 @@ impl QueuedGroup {
             paused: self.paused,
             health: self.health,
             run_time: self.run_time,
-            turn: self.turn(),
+            turn: self.turn,
             ready_since: self.ready_since,
             key: self.key.clone(),
             since: self.since,

@@ -6,23 +6,7 @@ use alloc::sync::Arc;
 use super::QueuedGroup;
 use crate::base::Time;
 use crate::model::{DisruptionMode, GroupPolicy, PodGroup};
-use crate::queue::groups::members::Member;
 use crate::queue::terms::decision::RepairWay;
-
-/// How a group grows, and the members that failing nodes took from it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
-pub(in crate::queue) struct Turn {
-    /// Whether it starts with its minimum and grows member by member.
-    by_turns: bool,
-    /// Whether lost members are placed together, and other ways are looked for if they do not fit.
-    repairs: bool,
-    /// Number of members that failing nodes took, and that are not replaced yet.
-    lost: u32,
-    /// The way of repair that was last said, with the number of members that were missing then.
-    said: Option<(RepairWay, u32)>,
-}
 
 impl QueuedGroup {
     /// Sets whether it starts with its minimum and grows member by member, and whether lost members are
@@ -54,6 +38,14 @@ impl QueuedGroup {
         matches!(self.turn.said, Some((RepairWay::Stay, _)))
     }
 
+    /// The tree of the pending members that the next attempt is for.
+    pub(in crate::queue) fn turn_tree(&self) -> PodGroup {
+        if let Some(tree) = self.repair_tree().filter(|_| !self.stays_below()) {
+            return tree;
+        }
+        self.tree_with(&self.members, self.in_turn().as_ref())
+    }
+
     /// The tree of the pending members that replace lost ones together, beside others that may.
     pub(in crate::queue) fn repair_tree(&self) -> Option<PodGroup> {
         let least = self.repair_minimum()?;
@@ -64,9 +56,9 @@ impl QueuedGroup {
         Some(tree)
     }
 
-    /// One more than its members above the minimum, if it has started and its waiting members only let
-    /// it grow: other groups of its priority come first, then those that have grown less. 0 else.
-    pub(super) fn grown(&self) -> u32 {
+    /// Its place among growing groups of its priority: one more than its members above the minimum. It is
+    /// 0 if it has not started, or does not only grow.
+    pub(in crate::queue) fn grown(&self) -> u32 {
         let grows = self.started() && self.below_since().is_none() && !self.is_repaired();
         if !self.turn.by_turns || !grows || !grows_singly(&self.root) {
             return 0;
@@ -114,8 +106,8 @@ impl QueuedGroup {
         of_one_shape.then(|| ready().take(turn).map(|(seq, _)| *seq).collect())
     }
 
-    /// Number of members that may go one by one so that the minimum runs on: 0 of a group of groups,
-    /// of one that goes whole, and of one without a minimum.
+    /// Number of members that may go one by one so that the minimum runs on. It is 0 of a group of
+    /// groups, of one that goes whole, and of one without a minimum.
     pub(in crate::queue) fn surplus(&self) -> u64 {
         let GroupPolicy::Gang { min_count } = self.root.policy else { return 0 };
         let [count] = self.counts()[..] else { return 0 };
@@ -140,11 +132,6 @@ impl QueuedGroup {
         }
     }
 
-    /// Forgets what was lost: the group has left, or starts from the beginning.
-    pub(super) fn forget_losses(&mut self) {
-        (self.turn.lost, self.turn.said) = (0, None);
-    }
-
     /// Whether it waits to replace members that failing nodes took.
     pub(in crate::queue) fn is_repaired(&self) -> bool {
         self.turn.lost > 0 && self.started() && !self.leaves_whole()
@@ -165,10 +152,6 @@ impl QueuedGroup {
         let said = Some((way, self.missing()));
         core::mem::replace(&mut self.turn.said, said) != said
     }
-
-    pub(super) fn turn(&self) -> Turn {
-        self.turn
-    }
 }
 
 /// Whether any number of members of a group can be placed beside those that run.
@@ -178,9 +161,4 @@ fn grows_singly(group: &PodGroup) -> bool {
         && group.topology.slices.is_empty()
         && group.topology.spread.is_none()
         && !group.topology.balanced
-}
-
-/// The tree's members, but only those of a turn.
-pub(super) fn is_in(turn: Option<&BTreeSet<u64>>, (seq, member): (&u64, &Member)) -> bool {
-    member.is_ready() && turn.is_none_or(|turn| turn.contains(seq))
 }
