@@ -9,6 +9,7 @@ use core::time::Duration;
 use super::Labels;
 use super::device::IslandRule;
 use super::error::{ModelError, Problem};
+use super::owner::Owner;
 use super::pod::Pod;
 use crate::base::ObjectName;
 use crate::base::hash::{FixedMap, FixedState};
@@ -52,6 +53,9 @@ pub struct PodGroup {
     pub priority: i32,
     /// The queue it waits in; empty where there are no queues.
     pub queue: String,
+    /// The user that it is of, and the user's groups: limits by user read it, of the root of a tree.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Owner::is_none"))]
+    pub owner: Owner,
     /// Whether members may be evicted one by one.
     pub disruption: DisruptionMode,
     /// Whether its members are never taken for others.
@@ -404,6 +408,13 @@ impl PodGroup {
     #[must_use]
     pub fn leader(mut self) -> PodGroup {
         self.leader = true;
+        self
+    }
+
+    /// Sets the user that it is of.
+    #[must_use]
+    pub fn owner(mut self, owner: Owner) -> PodGroup {
+        self.owner = owner;
         self
     }
 

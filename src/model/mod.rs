@@ -11,6 +11,7 @@ pub(crate) mod error;
 pub(crate) mod group;
 pub(crate) mod node;
 pub(crate) mod overcommit;
+pub(crate) mod owner;
 pub(crate) mod pod;
 pub(crate) mod qos;
 pub(crate) mod resources;
@@ -40,6 +41,7 @@ pub use error::Problem;
 pub use group::{DisruptionMode, GroupPolicy, Slice, TopologyRequest};
 pub use node::Image;
 pub use overcommit::{CalculatePolicy, NodePod, Overcommit, overcommitted};
+pub use owner::Owner;
 pub use pod::PreemptionPolicy;
 pub use qos::{
     KubernetesQos, PRIORITY_CLASS_LABEL, PriorityBand, QOS_LABEL, QUOTA_LABEL, QosClass,

@@ -95,6 +95,11 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether a claim may be given fewer pods, where fewer will do.
+    fn reduces(&self) -> bool {
+        true
+    }
+
     /// How long a claim waits before quota is put aside for it; `None`: for ever.
     fn patience(&self) -> Option<Duration> {
         None

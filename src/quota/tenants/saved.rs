@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::Tenants;
+use crate::model::Owner;
 use crate::quota::books::holds::Hold;
 use crate::quota::books::tree::QueueId;
 use crate::quota::dialects::DialectSettings;
@@ -21,6 +22,8 @@ struct SavedAside {
     claim: String,
     queue: String,
     usage: Vec<(String, String, i64)>,
+    #[serde(default, skip_serializing_if = "Owner::is_none")]
+    owner: Owner,
 }
 
 /// [`Tenants`], without the holders of quota.
@@ -83,6 +86,7 @@ impl Tenants {
                     (flavor, resource, *amount)
                 })
                 .collect(),
+            owner: hold.owner.clone(),
         };
         SavedTenants {
             dialect: self.settings.clone(),
@@ -131,12 +135,12 @@ impl SavedTenants {
         if let Some(saved) = &self.aside
             && let Some((queue, usage)) = saved.restore(&mut tenants)
         {
-            let hold = Hold { queue, usage };
+            let hold = Hold { queue, usage, owner: saved.owner.clone() };
             tenants.books.holds.set_aside(Some((saved.claim.clone(), hold)));
         }
         for saved in &self.reserved {
             if let Some((queue, usage)) = saved.restore(&mut tenants) {
-                let _ = tenants.reserve(&saved.claim, queue, &usage);
+                let _ = tenants.reserve_for(&saved.claim, &saved.owner, queue, &usage);
             }
         }
         tenants

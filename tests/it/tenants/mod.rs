@@ -5,6 +5,7 @@ mod dialect;
 mod edges;
 mod growth;
 mod kai;
+mod limits;
 mod non_preemptible;
 mod peers;
 mod random;
