@@ -100,6 +100,16 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
         true
     }
 
+    /// The half-life of past usage, if it counts.
+    fn half_life(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The share of a queue by its past usage, which is added to its share in the order of turns.
+    fn past_share(&self) -> fn(&Books, QueueId) -> ShareValue {
+        |_, _| ShareValue::NONE
+    }
+
     /// How long a claim waits before quota is put aside for it; `None`: for ever.
     fn patience(&self) -> Option<Duration> {
         None

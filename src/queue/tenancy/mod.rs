@@ -41,6 +41,8 @@ pub(in crate::queue) use self::standing::whole_victim;
 pub(in crate::queue) struct Tenancy {
     tenants: Tenants,
     heads: Heads,
+    /// When the order of heads was last brought in line with past usage.
+    heads_at: Option<Time>,
     charges: BTreeMap<GroupId, Charge>,
     /// Charged pods, by full name.
     charged: BTreeMap<String, GroupId>,
@@ -84,6 +86,7 @@ impl Tenancy {
     pub(in crate::queue) fn new(tenants: Tenants) -> Tenancy {
         Tenancy {
             heads: tenants.heads(),
+            heads_at: None,
             tenants,
             charges: BTreeMap::new(),
             charged: BTreeMap::new(),
@@ -98,6 +101,11 @@ impl Tenancy {
             leaving: BTreeSet::new(),
             reclaim_due: BTreeSet::new(),
         }
+    }
+
+    /// Time passes.
+    pub(in crate::queue) fn advance(&mut self, now: Time) {
+        self.tenants.advance(now);
     }
 
     pub(in crate::queue) fn tenants(&self) -> &Tenants {

@@ -238,6 +238,11 @@ impl Tenancy {
         queues: &Line,
         changed: BTreeSet<String>,
     ) -> Option<QueueKey> {
+        if self.tenants.counts_past() && self.heads_at != Some(owners.world.now()) {
+            self.heads_at = Some(owners.world.now());
+            self.tenants.advance(owners.world.now());
+            self.heads.time_passed(&mut self.tenants);
+        }
         for queue in changed {
             self.update_head(owners, queues, &queue, None);
         }

@@ -4,6 +4,7 @@ pub(in crate::quota) mod cells;
 pub(in crate::quota) mod holds;
 pub(in crate::quota) mod index;
 pub(in crate::quota) mod owners;
+pub(in crate::quota) mod past;
 pub(in crate::quota) mod share;
 pub(in crate::quota) mod tree;
 
@@ -16,6 +17,7 @@ use self::cells::Cells;
 use self::holds::{Hold, Holds};
 use self::index::{Index, VictimKey};
 use self::owners::{OverLimit, Owned, Tallies};
+use self::past::Past;
 use self::share::{ShareOf, ShareValue};
 use self::tree::{QueueId, QueueTree, Removal};
 use crate::Time;
@@ -84,6 +86,10 @@ pub(in crate::quota) struct Books {
     pub(in crate::quota) holds: Holds,
     /// Usage by user and group.
     pub(in crate::quota) tallies: Tallies,
+    /// Averages of past usage.
+    pub(in crate::quota) past: Past,
+    /// The share of a queue by its past usage, added to its share in the order of turns.
+    pub(in crate::quota) past_share: fn(&Books, QueueId) -> ShareValue,
     /// Claims that are given quota, and hold none yet: name, owner, leaf, usage.
     given: Vec<Given>,
 }
@@ -118,6 +124,8 @@ impl Books {
             share,
             holds: Holds::default(),
             tallies: Tallies::default(),
+            past: Past::default(),
+            past_share: |_, _| ShareValue::NONE,
             given: Vec::new(),
         }
     }
@@ -162,6 +170,7 @@ impl Books {
         run: impl FnOnce(&mut Books) -> R,
     ) -> R {
         let mut charged = self.holds.all_but(claim);
+        let was_paused = core::mem::replace(&mut self.past.is_paused, true);
         // An amount that no sum can hold, or of a queue that is gone, is left out.
         charged.retain(|(_, own)| self.charge("", own.queue, &own.usage, 1).is_ok());
         self.count_reserved(&charged, 1);
@@ -170,6 +179,7 @@ impl Books {
         for (_, own) in charged.iter().rev() {
             let _ = self.charge("", own.queue, &own.usage, -1);
         }
+        self.past.is_paused = was_paused;
         result
     }
 
@@ -228,10 +238,14 @@ impl Books {
 
     pub(in crate::quota) fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
         self.tallies.set_stale();
-        self.tree.set_queue(queue)
+        self.past.settle_all(&self.tree);
+        let id = self.tree.set_queue(queue)?;
+        self.past.begin(&self.tree, id);
+        Ok(id)
     }
 
     pub(in crate::quota) fn remove_queue(&mut self, queue: QueueId) -> Result<Removal, QuotaError> {
+        self.past.settle_all(&self.tree);
         let removal = self.tree.remove_queue(queue)?;
         self.tallies.set_stale();
         self.forget_holders(queue);
@@ -347,6 +361,11 @@ impl Books {
         };
         if let Some((of, wrong)) = usage.iter().find(|(_, wrong)| !(0..=MOST).contains(wrong)) {
             return Err(amount(*wrong, self.tree.names(*of).1));
+        }
+        if self.past.is_counted() {
+            for (of, _) in usage {
+                self.past.settle(&self.tree, queue, *of);
+            }
         }
         for (done, (of, each)) in usage.iter().enumerate() {
             if let Err(error) = self.tree.count(queue, *of, sign * each) {

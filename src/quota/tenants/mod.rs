@@ -20,6 +20,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::books::owners::{OverLimit, Owned};
+use super::books::past::Past;
 use super::books::share::ShareValue;
 use super::books::tree::{QueueId, QueueTree, Removal};
 use super::books::{Books, Holder};
@@ -77,7 +78,9 @@ impl Tenants {
     fn of(settings: DialectSettings) -> Tenants {
         let dialect = settings.dialect();
         let (share, is_by_share) = dialect.share();
-        Tenants { books: Books::new(share, is_by_share), settings, dialect }
+        let mut books = Books::new(share, is_by_share);
+        (books.past, books.past_share) = (Past::new(dialect.half_life()), dialect.past_share());
+        Tenants { books, settings, dialect }
     }
 
     /// Adds a queue or changes one: see [`QueueTree::set_queue`]. The index of victims is made anew at
@@ -137,10 +140,24 @@ impl Tenants {
     }
 
     /// The time at which decisions are made from now on; it does not go back. Dialects that protect
-    /// work for a while count from it.
+    /// work for a while, or count past usage, do so from it: it is advanced before usage changes.
     pub fn advance(&mut self, now: Time) {
+        self.books.past.advance(now);
         // A change of the time states nothing that could be refused.
         let _ = self.dialect.changed(&mut self.books, Change::Time(now));
+    }
+
+    /// The average of what a queue and those below have used of a resource, in which usage counts half
+    /// as much for each half-life that has passed since
+    /// ([`TenantSettings::half_life`](crate::quota::TenantSettings), or KAI's). It is an amount: usage
+    /// that stays is approached. 0 without a half-life.
+    pub fn past_usage(&self, queue: QueueId, of: FlavorResource) -> f64 {
+        self.books.past.average(&self.books.tree, queue, of)
+    }
+
+    /// Whether past usage counts in the order of turns, which then changes as time passes.
+    pub(crate) fn counts_past(&self) -> bool {
+        self.books.past.is_counted()
     }
 
     /// The share of a queue by the rules in force; [`ShareValue::NONE`] for a queue that is gone.

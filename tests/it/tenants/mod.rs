@@ -7,6 +7,7 @@ mod growth;
 mod kai;
 mod limits;
 mod non_preemptible;
+mod past;
 mod peers;
 mod random;
 mod reclaim;
