@@ -8,7 +8,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Time;
-use crate::quota::books::Books;
+use crate::quota::books::{Books, PastShareOf};
 use crate::quota::books::share::{ShareOf, ShareValue, borrowed_share};
 use crate::quota::books::tree::QueueId;
 use crate::quota::engine::division::deserved;
@@ -106,8 +106,8 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     }
 
     /// The share of a queue by its past usage, which is added to its share in the order of turns.
-    fn past_share(&self) -> fn(&Books, QueueId) -> ShareValue {
-        |_, _| ShareValue::NONE
+    fn past_share(&self) -> PastShareOf {
+        |_, _, _| ShareValue::NONE
     }
 
     /// How long a claim waits before quota is put aside for it; `None`: for ever.

@@ -89,10 +89,13 @@ pub(in crate::quota) struct Books {
     /// Averages of past usage.
     pub(in crate::quota) past: Past,
     /// The share of a queue by its past usage, added to its share in the order of turns.
-    pub(in crate::quota) past_share: fn(&Books, QueueId) -> ShareValue,
+    pub(in crate::quota) past_share: PastShareOf,
     /// Claims that are given quota, and hold none yet: name, owner, leaf, usage.
     given: Vec<Given>,
 }
+
+/// The share of a queue by its past usage, with sums that may stand apart.
+pub(in crate::quota) type PastShareOf = fn(&Books, &Cells, QueueId) -> ShareValue;
 
 /// Quota that a claim is given before it is a holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,7 +128,7 @@ impl Books {
             holds: Holds::default(),
             tallies: Tallies::default(),
             past: Past::default(),
-            past_share: |_, _| ShareValue::NONE,
+            past_share: |_, _, _| ShareValue::NONE,
             given: Vec::new(),
         }
     }

@@ -51,25 +51,15 @@ impl Past {
         self.now = self.now.max(now);
     }
 
-    /// The average of an amount that is used now.
-    pub(in crate::quota) fn average(
-        &self,
-        tree: &QueueTree,
-        queue: QueueId,
-        of: FlavorResource,
-    ) -> f64 {
+    /// The average of an amount of a queue, of which so much is used now.
+    pub(in crate::quota) fn average(&self, queue: QueueId, of: FlavorResource, used: i64) -> f64 {
         let Some(half_life) = self.half_life else { return 0.0 };
         let Some(own) = self.averages.get(&(queue, of)) else { return 0.0 };
-        own.until(self.now, half_life, tree.sums(queue, of).used)
+        own.until(self.now, half_life, used)
     }
 
     /// Counts what a leaf and the queues above it have used until now, before that changes. O(depth · log).
-    pub(in crate::quota) fn settle(
-        &mut self,
-        tree: &QueueTree,
-        leaf: QueueId,
-        of: FlavorResource,
-    ) {
+    pub(in crate::quota) fn settle(&mut self, tree: &QueueTree, leaf: QueueId, of: FlavorResource) {
         let Some(half_life) = self.half_life.filter(|_| !self.is_paused) else { return };
         let now = self.now;
         for queue in tree.path(leaf) {
@@ -106,9 +96,7 @@ impl Past {
     }
 
     /// All averages, in no order that lasts.
-    pub(in crate::quota) fn all(
-        &self,
-    ) -> impl Iterator<Item = (QueueId, FlavorResource, Average)> {
+    pub(in crate::quota) fn all(&self) -> impl Iterator<Item = (QueueId, FlavorResource, Average)> {
         self.averages.iter().map(|(&(queue, of), own)| (queue, of, *own))
     }
 

@@ -135,7 +135,7 @@ impl Claim {
         self
     }
 
-    /// The claim with fewer pods, and none that it can do without.
+    /// The claim with fewer pods, with the same least numbers.
     pub(in crate::quota) fn of_counts(&self, counts: &[u32]) -> Claim {
         let mut claim = self.clone();
         for (set, &count) in claim.pod_sets.iter_mut().zip(counts) {
@@ -143,7 +143,8 @@ impl Claim {
             for (name, total) in set.requests.iter() {
                 requests.set(name, set.scaled(total, count));
             }
-            (set.requests, set.count, set.min_count) = (requests, count, None);
+            set.min_count = set.min_count.map(|least| least.min(count));
+            (set.requests, set.count) = (requests, count);
         }
         claim
     }

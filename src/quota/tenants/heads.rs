@@ -234,7 +234,7 @@ impl Heads {
             charge(cells, -1);
         }
         if is_ranked && books.past.is_counted() {
-            let past = (books.past_share)(books, tree.id(at));
+            let past = (books.past_share)(books, cells, tree.id(at));
             standing.share = standing.share.plus(past);
         }
         Some(Key { rules: self.rules, standing, identity: identity.clone(), leaf })

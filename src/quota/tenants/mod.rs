@@ -152,7 +152,7 @@ impl Tenants {
     /// ([`TenantSettings::half_life`](crate::quota::TenantSettings), or KAI's). It is an amount: usage
     /// that stays is approached. 0 without a half-life.
     pub fn past_usage(&self, queue: QueueId, of: FlavorResource) -> f64 {
-        self.books.past.average(&self.books.tree, queue, of)
+        self.books.past.average(queue, of, self.books.tree.sums(queue, of).used)
     }
 
     /// Whether past usage counts in the order of turns, which then changes as time passes.
@@ -451,10 +451,10 @@ fn within_limits(
     let least = |set: &PodSet| set.min_count.filter(|_| reduces).unwrap_or(set.count);
     let of = |set: &PodSet| (set.count, least(set).min(set.count));
     let sets: Vec<(u32, u32)> = claim.pod_sets.iter().map(of).collect();
+    // The most that limits let in; the dialect may give fewer of these.
     let fewer = reduced_counts(&sets, |counts| {
         let found = decide(books, &claim.of_counts(counts));
-        let settled = found.assignment.mode == AssignmentMode::Fit || !found.victims.is_empty();
-        (settled && !is_over(books, &found.assignment.usage)).then_some(found)
+        (!is_over(books, &found.assignment.usage)).then_some(found)
     });
     fewer.unwrap_or_else(|| {
         whole.assignment.set_mode(AssignmentMode::NoFit);

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::Tenants;
-use crate::model::Owner;
 use crate::Time;
+use crate::model::Owner;
 use crate::quota::books::holds::Hold;
 use crate::quota::books::past::Average;
 use crate::quota::books::tree::QueueId;

@@ -152,7 +152,9 @@ partitions:
     };
     assert!(strict("{maxapplications: 1}").is_err(), "of nobody");
     assert!(strict("{users: [ada]}").is_err(), "of nothing");
-    assert!(strict("{users: ['*'], maxapplications: 1}, {users: [ada], maxapplications: 1}").is_err());
+    assert!(
+        strict("{users: ['*'], maxapplications: 1}, {users: [ada], maxapplications: 1}").is_err()
+    );
     assert!(strict("{groups: ['*'], maxapplications: 1}").is_err(), "a queue's own maximum");
     assert!(strict("{users: [ada], maxresources: {vcore: 0}}").is_err());
     assert_eq!(strict("{users: [ada], maxresources: {vcore: 1}}"), Ok(()));

@@ -97,9 +97,8 @@ fn stream(seed: u64) {
             }
         }
         for name in ["q0", "q1", "q2", "q3", "left", "right", "top"] {
-            let expected = past.get(name).map_or(0.0, |own| {
-                integral(own, now, (half_life * HOUR) as f64)
-            });
+            let expected =
+                past.get(name).map_or(0.0, |own| integral(own, now, (half_life * HOUR) as f64));
             let found = tenants.past_usage(queue(&tenants, name), gpu);
             let is_near = (found - expected).abs() <= 1e-9 * (1.0 + expected.abs());
             assert!(is_near, "seed {seed}, step {step}, {name}: {found}, not {expected}");

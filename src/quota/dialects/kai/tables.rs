@@ -62,7 +62,7 @@ impl Kai {
                 let own = ResourceShare {
                     request: sums.requested(),
                     allocated: sums.used,
-                    usage: past_usage(books, id, of, total(&of)),
+                    usage: past_usage(books, (id, of), sums.used, total(&of)),
                     ..ResourceShare::default()
                 };
                 match tree.quota(id, of) {
@@ -191,10 +191,15 @@ impl Tables {
 }
 
 /// The average of what a queue has used, in billionths of the whole.
-fn past_usage(books: &Books, queue: QueueId, of: FlavorResource, whole: i64) -> u64 {
+fn past_usage(
+    books: &Books,
+    (queue, of): (QueueId, FlavorResource),
+    used: i64,
+    whole: i64,
+) -> u64 {
     if !books.past.is_counted() || whole <= 0 {
         return 0;
     }
     // The cast saturates.
-    (books.past.average(&books.tree, queue, of) / whole as f64 * 1e9) as u64
+    (books.past.average(queue, of, used) / whole as f64 * 1e9) as u64
 }

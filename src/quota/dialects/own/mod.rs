@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use self::share::{PLACES, past_share, whole_share};
-use crate::quota::books::Books;
+use crate::quota::books::{Books, PastShareOf};
 use crate::quota::books::holds::Hold;
 use crate::quota::books::share::{ShareOf, ShareValue};
 use crate::quota::books::tree::QueueId;
@@ -153,7 +153,7 @@ impl Dialect for Own {
         self.settings.half_life
     }
 
-    fn past_share(&self) -> fn(&Books, QueueId) -> ShareValue {
+    fn past_share(&self) -> PastShareOf {
         past_share
     }
 

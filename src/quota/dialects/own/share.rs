@@ -1,8 +1,8 @@
 //! Shares in whole numbers.
 
+use crate::quota::books::Books;
 use crate::quota::books::cells::{Cells, NONE};
 use crate::quota::books::share::{ShareValue, each_beyond};
-use crate::quota::books::Books;
 use crate::quota::books::tree::{QueueId, QueueTree};
 use crate::quota::model::amount::minus;
 use crate::quota::model::claim::FlavorResource;
@@ -28,17 +28,18 @@ pub(super) fn whole_share(
 }
 
 /// [`whole_share`] of what a queue has used beyond its guarantees on the average of its past.
-pub(super) fn past_share(books: &Books, queue: QueueId) -> ShareValue {
+pub(super) fn past_share(books: &Books, cells: &Cells, queue: QueueId) -> ShareValue {
     let tree = &books.tree;
     let slot = &tree.slots[queue.slot as usize];
     let beyond = |add: &mut dyn FnMut(u32, i64)| {
         for &(pair, cell) in &slot.cells {
-            let used = books.past.average(tree, queue, FlavorResource(pair));
+            let (of, cell) = (FlavorResource(pair), &cells[cell]);
+            let used = books.past.average(queue, of, cell.used);
             // The cast saturates, and takes the whole part.
-            add(pair, minus(used as i64, tree.cells[cell].subtree));
+            add(pair, minus(used as i64, cell.subtree));
         }
     };
-    share_beyond(tree, &tree.cells, queue.slot, beyond)
+    share_beyond(tree, cells, queue.slot, beyond)
 }
 
 /// The dominant share of some amounts of a queue.
