@@ -8,9 +8,9 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Time;
-use crate::quota::books::{Books, PastShareOf};
 use crate::quota::books::share::{ShareOf, ShareValue, borrowed_share};
 use crate::quota::books::tree::QueueId;
+use crate::quota::books::{Books, PastShareOf};
 use crate::quota::engine::division::deserved;
 use crate::quota::engine::head_rules::HeadRules;
 use crate::quota::engine::sets::Sets;

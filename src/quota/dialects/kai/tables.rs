@@ -191,12 +191,7 @@ impl Tables {
 }
 
 /// The average of what a queue has used, in billionths of the whole.
-fn past_usage(
-    books: &Books,
-    (queue, of): (QueueId, FlavorResource),
-    used: i64,
-    whole: i64,
-) -> u64 {
+fn past_usage(books: &Books, (queue, of): (QueueId, FlavorResource), used: i64, whole: i64) -> u64 {
     if !books.past.is_counted() || whole <= 0 {
         return 0;
     }

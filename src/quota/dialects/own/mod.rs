@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use self::share::{PLACES, past_share, whole_share};
-use crate::quota::books::{Books, PastShareOf};
 use crate::quota::books::holds::Hold;
 use crate::quota::books::share::{ShareOf, ShareValue};
 use crate::quota::books::tree::QueueId;
+use crate::quota::books::{Books, PastShareOf};
 use crate::quota::dialect::Dialect;
 use crate::quota::dialects::kueue::decide::{SearchRules, decide};
 use crate::quota::dialects::kueue::guarantees;
