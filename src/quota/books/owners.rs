@@ -131,7 +131,7 @@ impl Tallies {
         }
     }
 
-    /// The first limit that work would go beyond, with some of what is counted gone: from the leaf up,
+    /// The first limit that work would go beyond, with some of what is counted gone. The order is from the leaf up,
     /// the user before the group, the number of claims before amounts by name.
     pub(in crate::quota) fn over<'a>(
         &self,

@@ -17,7 +17,7 @@ pub const ANYONE: &str = "*";
 /// that the queue names nowhere.
 ///
 /// *Groups.* All users of a group share its limit. A claim counts in one group: from its leaf up, the
-/// first that a queue names and that the user is in; [`ANYONE`] among the groups of a queue takes the
+/// first that a queue names and that the user is in. [`ANYONE`] among the groups of a queue takes the
 /// users of none of them, who share that limit.
 ///
 /// A claim keeps to the limit of its user and to that of its group, in every queue on its path. A

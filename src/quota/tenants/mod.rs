@@ -148,8 +148,8 @@ impl Tenants {
     }
 
     /// The average of what a queue and those below have used of a resource, in which usage counts half
-    /// as much for each half-life that has passed since
-    /// ([`TenantSettings::half_life`](crate::quota::TenantSettings), or KAI's). It is an amount: usage
+    /// as much for each half-life that has passed since.
+    /// The half-life is a setting ([`TenantSettings::half_life`](crate::quota::TenantSettings), or KAI's). It is an amount: usage
     /// that stays is approached. 0 without a half-life.
     pub fn past_usage(&self, queue: QueueId, of: FlavorResource) -> f64 {
         self.books.past.average(queue, of, self.books.tree.sums(queue, of).used)

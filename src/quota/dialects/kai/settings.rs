@@ -77,9 +77,8 @@ impl KaiSettings {
     }
 
     /// Sets the half-life of past usage, and how much of it counts, in billionths. In the division of
-    /// the surplus a weight w of W becomes max(0, w/W + k·(w/W − usage)), with the average of what the
-    /// queue has used, in which usage counts half as much for each half-life since, over the whole
-    /// cluster.
+    /// the surplus a weight w of W becomes max(0, w/W + k·(w/W − usage)). The
+    /// usage is an average over the whole cluster, in which usage counts half as much for each half-life since.
     #[must_use]
     pub fn half_life(mut self, half_life: Duration, factor: u64) -> KaiSettings {
         (self.half_life, self.usage_factor) = (Some(half_life), factor);

@@ -32,8 +32,8 @@ pub struct TenantSettings {
     /// hour.
     pub patience: Duration,
     /// The half-life of past usage; `None`, the default: it does not count. With one, the order of
-    /// turns adds to the share of a queue the share of its past: the average of what it has used, in
-    /// which usage counts half as much for each half-life since, beyond its guarantee. Who yields is
+    /// turns adds to the share of a queue the share of its past beyond its guarantee. The past is the average of what it has used, in
+    /// which usage counts half as much for each half-life since. Who yields is
     /// decided by shares of the moment all the same.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub half_life: Option<Duration>,
