@@ -246,7 +246,8 @@ impl QueueManifests {
     }
 
     /// Gives flavors and queues to tenants of any dialect. A queue that another names as its parent
-    /// is an inner one. The caller states the capacity of the cluster, at the queue `root`.
+    /// is an inner one. The caller states the capacity of the cluster, at the queue `root`, with the
+    /// limits of users that the manifests state there.
     ///
     /// ```
     /// use phalanx::kubernetes::{Mode, Value, queues::QueueManifests};

@@ -19,7 +19,9 @@ impl Scheduler {
     pub(super) fn tenancy_and_owners(&mut self) -> Option<(&mut Tenancy, Owners<'_>)> {
         let (world, groups, holds) = (&self.world, &self.groups, &self.holds);
         let owners = Owners { world, groups, holds, removals: &self.removals };
-        Some((self.tenancy.as_mut()?, owners))
+        let tenancy = self.tenancy.as_mut()?;
+        tenancy.advance(world.now());
+        Some((tenancy, owners))
     }
 
     /// Sets timers for searches for victims.
@@ -50,6 +52,7 @@ impl Scheduler {
     /// Charges the groups of a plan for the pods that are placed.
     pub(super) fn charge_plan(&mut self, admitted: Vec<Admitted>, plan: &Plan) {
         if let Some(tenancy) = &mut self.tenancy {
+            tenancy.advance(self.world.now());
             tenancy.charge_plan(admitted, plan, self.world.now());
         }
     }
@@ -60,6 +63,7 @@ impl Scheduler {
         let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
         let is_there = self.world.cluster().pod(namespace, name).is_some();
         if !is_there && !self.holds.has_place(pod) {
+            tenancy.advance(self.world.now());
             tenancy.discharge(pod);
         }
     }

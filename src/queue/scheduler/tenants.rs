@@ -131,6 +131,7 @@ impl Scheduler {
     ) -> Result<(), QueueError> {
         self.world.advance(now);
         let Some(tenancy) = &mut self.tenancy else { return Err(QueueError::NoTenants) };
+        tenancy.advance(self.world.now());
         let waiting = tenancy.change(change)?;
         if let Some((tenancy, owners)) = self.tenancy_and_owners() {
             tenancy.charge_known(owners);

@@ -73,6 +73,7 @@ impl GroupClaim {
         counted: &dyn Fn(&str) -> bool,
     ) -> GroupClaim {
         let mut claim = Claim::new(queued.name().clone(), queued.root().queue.clone())
+            .owner(queued.root().owner.clone())
             .priority(i64::from(queued.root().priority))
             .created(queued.ready_since().unwrap_or(now));
         let mut sets: Vec<(usize, &Arc<PodShape>, Vec<String>)> = Vec::new();
