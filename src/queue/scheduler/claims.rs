@@ -31,12 +31,25 @@ const CLAIMS_AT_ONCE: u32 = 8;
 
 impl Scheduler {
     /// The victims of least cost, with the plan that they make room for. Members above the minima of
-    /// their gangs come first, if settings say so. With tenants, the groups that quota names are tried
-    /// next, then quota and room are searched at once.
+    /// their gangs come first, if settings say so. No gang falls or moves so that others only grow.
     fn find_victims(&mut self, id: GroupId, tree: &PodGroup) -> Option<Found> {
-        let surplus = self.find_surplus(id, tree);
-        let named = surplus.or_else(|| self.find_beside_named(id, tree));
-        named.or_else(|| self.find_jointly(id, tree))
+        let elastic = self.world.settings().elastic;
+        if !elastic.by_turns && !elastic.takes_surplus_first() {
+            return self.find_any(id, tree);
+        }
+        let found = self.find_surplus(id, tree);
+        let gang = self.groups.gang_group(id).unwrap_or_default();
+        let grows = |own: &GroupId| self.groups.get(own).is_some_and(QueuedGroup::only_grows);
+        if found.is_some() || gang.iter().all(grows) {
+            return found;
+        }
+        self.find_any(id, tree)
+    }
+
+    /// The victims of least cost among all. With tenants, the groups that quota names are tried first,
+    /// then quota and room are searched at once.
+    fn find_any(&mut self, id: GroupId, tree: &PodGroup) -> Option<Found> {
+        self.find_beside_named(id, tree).or_else(|| self.find_jointly(id, tree))
     }
 
     /// A search for victims, and the claim to their room if there are some. Returns whether the

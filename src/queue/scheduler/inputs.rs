@@ -4,7 +4,7 @@ use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Scheduler, Timer};
+use super::{Scheduler, Timer, losses};
 use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
@@ -277,13 +277,13 @@ impl Scheduler {
                     self.refusals.forget_node(&name);
                     self.node_changed(&name, None);
                     let groups = self.groups.groups_on(self.world.cluster(), &name);
-                    let before = self.running_of(&groups);
+                    let before = losses::running_of(&self.groups, &groups);
                     for (id, seq) in self.groups.members_on(self.world.cluster(), &name) {
                         self.groups.read_node(self.world.cluster(), id, seq);
                     }
-                    for (id, after) in self.running_of(&groups) {
+                    for (id, after) in losses::running_of(&self.groups, &groups) {
                         let before = before.get(&id).copied().unwrap_or(after);
-                        self.note_back(id, after.saturating_sub(before));
+                        losses::note_back(&mut self.groups, id, after.saturating_sub(before));
                     }
                     for id in groups {
                         self.settle_linked(id);

@@ -15,6 +15,7 @@ mod decide;
 mod held_places;
 mod inputs;
 mod jointly;
+mod losses;
 mod members;
 mod moves;
 mod nomination;

@@ -1,20 +1,22 @@
 //! Members above the minima of their gangs: they yield before any gang falls.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
 use super::Scheduler;
+use super::quota::lift_members;
 use super::seek::{Found, Yielding};
 use crate::model::PodGroup;
 use crate::preempt::{Policy, Preemption, PreemptionRequest};
-use crate::queue::groups::{QueuedGroup, full_name};
+use crate::queue::groups::{Groups, Member, QueuedGroup, full_name};
 use crate::queue::holds::{Holds, View};
-use crate::queue::removals::{Removal, Surplus, SurplusGang, Takeable};
-use crate::queue::tenancy::{Admitted, Lifted};
+use crate::queue::removals::{Removals, Surplus, SurplusGang, Takeable, pod_name};
+use crate::queue::tenancy::{Admitted, Tenancy};
 use crate::queue::terms::ids::GroupId;
+use crate::queue::world::World;
 use crate::reclaim::Entitled;
 
 impl Scheduler {
@@ -26,11 +28,12 @@ impl Scheduler {
             return None;
         }
         let is_alone = self.groups.gang_group(id).is_ok_and(|gang| gang.len() == 1);
-        let is_joint = |own: &crate::queue::tenancy::Tenancy| own.searches_jointly(&self.world);
+        let is_joint = |own: &Tenancy| own.searches_jointly(&self.world);
         if !self.tenancy.as_ref().is_none_or(|own| is_alone && is_joint(own)) {
             return None;
         }
-        let gangs = self.surplus_gangs(id);
+        let known = (&self.world, &self.groups, &self.removals);
+        let gangs = surplus_gangs(id, known, self.tenancy.as_mut());
         if gangs.is_empty() {
             return None;
         }
@@ -50,56 +53,16 @@ impl Scheduler {
         let (mut found, wanted) = found?;
         found.plan.forget_avoided();
         let Some(wanted) = wanted else { return Some(found) };
-        let names: BTreeSet<String> = found.pods().map(crate::queue::removals::pod_name).collect();
-        let lifted = self.lift_members(&names);
-        let fits = self.tenancy.as_mut()?.fits_with(&wanted);
-        self.restore_members(lifted);
+        let names: BTreeSet<String> = found.pods().map(pod_name).collect();
+        let tenancy = self.tenancy.as_mut()?;
+        let lifted = lift_members(&self.groups, tenancy, &names);
+        let fits = tenancy.fits_with(&wanted);
+        lifted.into_iter().rev().for_each(|own| tenancy.restore_charges(own));
         if !fits {
             return None;
         }
-        let admitted = self.tenancy.as_mut()?.keep_wanted(wanted)?;
+        let admitted = tenancy.keep_wanted(wanted)?;
         Some(Found { admitted: alloc::vec![admitted], ..found })
-    }
-
-    /// The gangs of which members may go one by one, but for a group's own.
-    fn surplus_gangs(&mut self, id: GroupId) -> Vec<SurplusGang> {
-        let going = self.removals.members(|name| self.groups.member(name));
-        let mut gangs = Vec::new();
-        for (root, queued) in self.groups.iter() {
-            let is_free = *root != id && queued.started() && !queued.leaves_whole();
-            let surplus = if is_free { queued.surplus() } else { 0 };
-            if surplus == 0 || queued.phase().busy() {
-                continue;
-            }
-            let none = BTreeSet::new();
-            let going = going.get(root).unwrap_or(&none);
-            let stays = |member: &crate::queue::groups::Member| {
-                let pod = member.pod();
-                let view = self.world.cluster().pod(pod.namespace(), &pod.name);
-                view.is_some_and(|own| own.node().is_some() && !own.deleting())
-            };
-            let running = || queued.members().iter().filter(|(_, member)| member.runs());
-            let pods: Vec<String> = running()
-                .filter(|(seq, member)| !going.contains(seq) && stays(member))
-                .map(|(_, member)| full_name(member.pod()))
-                .collect();
-            let leaving = running().count().saturating_sub(pods.len()) as u64;
-            let surplus = surplus.saturating_sub(leaving);
-            if surplus > 0 {
-                gangs.push((String::from(queued.name().as_str()), surplus, pods));
-            }
-        }
-        let mut charged = |pod: String| {
-            let charge = self.tenancy.as_mut().map(|own| own.charge_of(&pod));
-            (pod, charge.unwrap_or_default())
-        };
-        gangs
-            .into_iter()
-            .map(|(name, surplus, pods)| {
-                let pods = pods.into_iter().map(&mut charged).collect();
-                SurplusGang { name, surplus, pods }
-            })
-            .collect()
     }
 
     /// The set, with the quota that the group gets once it has gone.
@@ -160,39 +123,49 @@ impl Scheduler {
         let found = Found::new(preempt.victims, Vec::new(), preempt.plan)?;
         self.is_admitted(&tree, &found).then_some((found, wanted))
     }
+}
 
-    /// Takes charges of members out of the sums for a moment, of groups that stay.
-    fn lift_members(&mut self, pods: &BTreeSet<String>) -> Vec<Lifted> {
-        let mut of_root: BTreeMap<GroupId, Vec<String>> = BTreeMap::new();
-        for pod in pods {
-            let Some((root, _)) = self.groups.member(pod) else { continue };
-            if self.groups.get(&root).is_some_and(|own| !own.leaves_whole()) {
-                of_root.entry(root).or_default().push(pod.clone());
-            }
+/// The gangs of which members may go one by one, but for a group's own.
+fn surplus_gangs(
+    id: GroupId,
+    (world, groups, removals): (&World, &Groups, &Removals),
+    mut tenancy: Option<&mut Tenancy>,
+) -> Vec<SurplusGang> {
+    let going = removals.members(|name| groups.member(name));
+    let mut gangs = Vec::new();
+    for (root, queued) in groups.iter() {
+        let is_free = *root != id && queued.started() && !queued.leaves_whole();
+        let surplus = if is_free { queued.surplus() } else { 0 };
+        if surplus == 0 || queued.phase().busy() {
+            continue;
         }
-        let Some(tenancy) = &mut self.tenancy else { return Vec::new() };
-        let lift = |(root, pods): (GroupId, Vec<String>)| tenancy.lift_charges(root, &pods);
-        of_root.into_iter().filter_map(lift).collect()
-    }
-
-    /// Enters charges of members again.
-    fn restore_members(&mut self, lifted: Vec<Lifted>) {
-        for own in lifted.into_iter().rev() {
-            self.restore_charges(Some(own));
+        let none = BTreeSet::new();
+        let going = going.get(root).unwrap_or(&none);
+        let stays = |member: &Member| {
+            let pod = member.pod();
+            let view = world.cluster().pod(pod.namespace(), &pod.name);
+            view.is_some_and(|own| own.node().is_some() && !own.deleting())
+        };
+        let running = || queued.members().iter().filter(|(_, member)| member.runs());
+        let pods: Vec<String> = running()
+            .filter(|(seq, member)| !going.contains(seq) && stays(member))
+            .map(|(_, member)| full_name(member.pod()))
+            .collect();
+        let leaving = running().count().saturating_sub(pods.len()) as u64;
+        let surplus = surplus.saturating_sub(leaving);
+        if surplus > 0 {
+            gangs.push((String::from(queued.name().as_str()), surplus, pods));
         }
     }
-
-    /// Whether the quota that is reserved for groups suffices once all that leave have gone: whole
-    /// groups, and members of groups that stay.
-    pub(super) fn quota_suffices_for(&mut self, owners: &[GroupId]) -> bool {
-        if self.tenancy.is_none() {
-            return true;
-        }
-        let leaves = |own: &&Removal| own.is_victim() && own.retry_at().is_none();
-        let going = self.removals.iter().filter(leaves).flat_map(Removal::names).collect();
-        let lifted = self.lift_members(&going);
-        let suffices = owners.iter().all(|own| self.quota_suffices(*own));
-        self.restore_members(lifted);
-        suffices
-    }
+    let mut charged = |pod: String| {
+        let charge = tenancy.as_mut().map(|own| own.charge_of(&pod));
+        (pod, charge.unwrap_or_default())
+    };
+    gangs
+        .into_iter()
+        .map(|(name, surplus, pods)| {
+            let pods = pods.into_iter().map(&mut charged).collect();
+            SurplusGang { name, surplus, pods }
+        })
+        .collect()
 }

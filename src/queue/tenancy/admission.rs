@@ -12,10 +12,10 @@ use core::cmp::Reverse;
 
 use crate::base::Time;
 use crate::model::{Owner, PodGroup, PreemptionPolicy};
-use crate::queue::groups::{QueuedGroup, full_name};
+use crate::queue::groups::full_name;
 use crate::queue::holds::KeptQuota;
 use crate::queue::tenancy::charges::Charge;
-use crate::queue::tenancy::claims::{self, GroupClaim, restrict};
+use crate::queue::tenancy::claims::{GroupClaim, restrict};
 use crate::queue::tenancy::shortage::{Short, refusal, shortage};
 use crate::queue::tenancy::standing::{Standing, standing};
 use crate::queue::tenancy::{Owners, Tenancy};
@@ -462,17 +462,6 @@ impl Tenancy {
             own.assignment.mode == AssignmentMode::Fit
                 && own.assignment.usage == wanted.assignment.usage
         })
-    }
-
-    /// Keeps a tree to the members that quota would be given for, on the nodes of their flavors; `None`
-    /// if there are none. Nothing is kept of it.
-    pub(in crate::queue) fn would_admit(
-        &mut self,
-        world: &World,
-        queued: &QueuedGroup,
-        tree: &mut PodGroup,
-    ) -> Option<()> {
-        claims::would_admit(&mut self.tenants, world, queued, tree)
     }
 
     /// Keeps the quota that a group wants; `None` if no sum can hold it.

@@ -100,11 +100,7 @@ impl GroupClaim {
             }
             claim.preemptible = claim.preemptible.or(preemptible(queued.root(), shape));
             let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
-            let mut requests = Amounts::new();
-            for (name, amount) in each.iter() {
-                requests.set(name, amount.saturating_mul(i64::from(count)));
-            }
-            let mut set = PodSet::new(index.to_string(), count, requests);
+            let mut set = PodSet::new(index.to_string(), count, times(&each, count));
             set.node_selector.clone_from(&shape.node_selector);
             set.affinity = shape.node_affinity.as_ref().and_then(|own| own.required.clone());
             set.tolerations.clone_from(&shape.tolerations);
@@ -161,10 +157,48 @@ pub(super) fn would_admit(
         return Some(());
     }
     tenants.advance(world.now());
-    let decision = tenants.decide(&claim.claim).ok()?;
-    let assignment = decision.assignment;
-    let fits = assignment.mode == AssignmentMode::Fit;
-    fits.then(|| restrict(tree, &claim, &assignment, tenants, world.cluster()))
+    let assignment = tenants.decide(&claim.claim).ok()?.assignment;
+    let assignment = if assignment.mode == AssignmentMode::Fit {
+        assignment
+    } else {
+        // Dialects may prefer more pods with victims to fewer that fit.
+        most_that_fit(tenants, &claim)?
+    };
+    restrict(tree, &claim, &assignment, tenants, world.cluster());
+    Some(())
+}
+
+/// The assignment of the most pods, fewer than all, of a claim of one pod set that fit without victims;
+/// `None` if fewer than its least number do.
+fn most_that_fit(tenants: &mut Tenants, claim: &GroupClaim) -> Option<QuotaAssignment> {
+    let ([set], [(_, each)]) = (&claim.claim.pod_sets[..], &claim.pods[..]) else { return None };
+    let (mut least, mut most) = (set.min_count.unwrap_or(set.count).max(1), set.count);
+    let mut found = None;
+    while least < most {
+        let count = least + (most - least) / 2;
+        let mut part = claim.claim.clone();
+        for own in &mut part.pod_sets {
+            (own.count, own.min_count, own.requests) = (count, None, times(each, count));
+        }
+        let assignment = tenants.decide(&part).ok().map(|decision| decision.assignment);
+        match assignment.filter(|own| own.mode == AssignmentMode::Fit) {
+            Some(assignment) => {
+                found = Some(assignment);
+                least = count + 1;
+            }
+            None => most = count,
+        }
+    }
+    found
+}
+
+/// The amounts of so many pods.
+fn times(each: &Amounts, count: u32) -> Amounts {
+    let mut all = Amounts::new();
+    for (name, amount) in each.iter() {
+        all.set(name, amount.saturating_mul(i64::from(count)));
+    }
+    all
 }
 
 /// Keeps the pods of a tree on the nodes of the flavors that their claim is given. Pods without

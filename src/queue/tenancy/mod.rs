@@ -23,6 +23,7 @@ use self::charges::{Charge, flavors_on};
 use self::claims::{is_node_of, preemptible};
 use self::sleepers::{Place, QuotaSleepers};
 use crate::base::{ObjectName, Time};
+use crate::model::PodGroup;
 use crate::queue::groups::{MemberState, QueuedGroup, full_name};
 use crate::queue::holds::KeptQuota;
 use crate::queue::terms::ids::{GroupId, QueueKey};
@@ -82,6 +83,11 @@ pub(in crate::queue) struct Lifted {
     due: BTreeSet<QueueId>,
 }
 
+/// Time passes for past usage.
+pub(in crate::queue) fn advance(tenancy: &mut Tenancy, now: Time) {
+    tenancy.tenants.advance(now);
+}
+
 impl Tenancy {
     pub(in crate::queue) fn new(tenants: Tenants) -> Tenancy {
         Tenancy {
@@ -101,11 +107,6 @@ impl Tenancy {
             leaving: BTreeSet::new(),
             reclaim_due: BTreeSet::new(),
         }
-    }
-
-    /// Time passes.
-    pub(in crate::queue) fn advance(&mut self, now: Time) {
-        self.tenants.advance(now);
     }
 
     pub(in crate::queue) fn tenants(&self) -> &Tenants {
@@ -352,6 +353,17 @@ impl Tenancy {
         let charge = self.charged.get(pod).and_then(|id| self.charges.get(id)?.pods.get(pod));
         let Some(own) = charge.cloned() else { return Usage::new() };
         self.usage(&BTreeMap::from([(String::from(pod), own)]))
+    }
+
+    /// Keeps a tree to the members that quota would be given for, on the nodes of their flavors; `None`
+    /// if there are none. Nothing is kept of it.
+    pub(in crate::queue) fn would_admit(
+        &mut self,
+        world: &World,
+        queued: &QueuedGroup,
+        tree: &mut PodGroup,
+    ) -> Option<()> {
+        claims::would_admit(&mut self.tenants, world, queued, tree)
     }
 
     /// Ends the charge for a pod that is gone.

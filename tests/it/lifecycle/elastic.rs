@@ -129,21 +129,32 @@ fn of(queue: &str, mut group: PodGroup) -> PodGroup {
 
 #[test]
 fn queues_grow_in_the_order_of_their_shares() {
-    let turns = |change: fn(&mut Settings)| {
+    let turns = |change: fn(&mut Settings), is_late: bool| {
         let mut settings = Settings::default();
         change(&mut settings);
         let mut scheduler = Scheduler::new(gpus(2, 4), Framework::default(), settings)
             .with_tenants(tenants(&[("a", 2), ("b", 6)]));
         scheduler.handle_group(of("a", elastic("a", 1, 8)), at(0)).unwrap();
         scheduler.handle_group(of("b", elastic("b", 1, 8)), at(1)).unwrap();
-        let mut now = 1;
-        // Bindings of both queues come back before the next turn.
+        let (mut now, mut evicted) = (1, 0);
         loop {
             let mut open = Vec::new();
             while let Some(decision) = scheduler.poll_decision(at(now)) {
-                if let Decision::Bind { ticket, plan, .. } = decision {
-                    open.push((ticket, plan));
+                match decision {
+                    Decision::Bind { ticket, plan, .. } if is_late => open.push((ticket, plan)),
+                    Decision::Bind { ticket, plan, .. } => {
+                        bind(&mut scheduler, ticket, &plan, at(now));
+                    }
+                    Decision::Evict { ticket, victims, .. } => {
+                        for victim in victims {
+                            evicted += victim.pods.len();
+                            let gone = Gone::Evicted { ticket, unit: victim.name.to_string() };
+                            scheduler.handle_gone(gone, at(now)).unwrap();
+                        }
+                    }
+                    other => panic!("{other:?}"),
                 }
+                scheduler.check().unwrap();
             }
             if open.is_empty() {
                 break;
@@ -152,13 +163,15 @@ fn queues_grow_in_the_order_of_their_shares() {
             for (ticket, plan) in open {
                 bind(&mut scheduler, ticket, &plan, at(now));
             }
-            scheduler.check().unwrap();
         }
-        (running(&scheduler, "a"), running(&scheduler, "b"))
+        (running(&scheduler, "a"), running(&scheduler, "b"), evicted)
     };
-    assert_eq!(turns(by_turns), (2, 6));
+    assert_eq!(turns(by_turns, false), (2, 6, 0));
+    // While its member is being bound a queue passes its turn; the other yields what it borrowed so.
+    let (a, b, _) = turns(by_turns, true);
+    assert_eq!((a, b), (2, 6));
     // At once, one of them takes everything.
-    let (a, b) = turns(|_| ());
+    let (a, b, _) = turns(|_| (), false);
     assert_eq!((a.min(b), a.max(b)), (0, 8));
 }
 
@@ -265,7 +278,7 @@ fn the_size_to_ask_for_follows_room_quota_and_evictions() {
     scheduler.handle_group(of("b", elastic("b", 5, 5)), at(1)).unwrap();
     settle(&mut scheduler, at(1));
     assert_eq!(size(&mut scheduler, 100, 1), (2, 3));
-    // A queue with a limit of three.
+    // A queue with a limit of two.
     let limited = Queue::leaf("a").parent("labs").quota("all", GPU, Quota::nominal(2).limit(2));
     scheduler.handle_queue(limited, at(2)).unwrap();
     assert_eq!(size(&mut scheduler, 100, 2), (2, 2));

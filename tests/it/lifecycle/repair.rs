@@ -341,6 +341,7 @@ fn the_way_that_is_taken_is_the_cheapest_of_three() {
             .pods()
             .filter(|pod| {
                 pod.priority() < 5
+                    && !pod.name().starts_with("own-")
                     && pod.node().is_some_and(|node| node.label("rack") == Some(&home))
             })
             .map(|pod| work(&pod))

@@ -111,7 +111,7 @@ fn what_no_booking_honours_is_refused_by_its_field() {
 #[test]
 fn the_room_of_a_reservation_is_kept_for_its_owners() {
     let mut cluster = Cluster::new();
-    cluster.add_node(Node::new("n1").capacity("cpu", 4_000)).unwrap();
+    cluster.add_node(Node::new("n1").capacity("cpu", 4)).unwrap();
     let mut scheduler = Scheduler::new(cluster, Framework::default(), Settings::default());
     let now = Time::from_secs(1);
     let booking = owned(r#", "allocateOnce": false"#, 1).unwrap();
@@ -128,7 +128,7 @@ fn the_room_of_a_reservation_is_kept_for_its_owners() {
         bound
     };
     for (name, label) in [("guest", "other"), ("own", "own")] {
-        let pod = Pod::new().request("cpu", 1_000).label("app", label);
+        let pod = Pod::new().request("cpu", 1).label("app", label);
         scheduler.handle_group(PodGroup::gang(name, 1).pods(1, pod), now).unwrap();
         let expected: &[&str] = if label == "own" { &["default/own"] } else { &[] };
         assert_eq!(bound(&mut scheduler), expected);

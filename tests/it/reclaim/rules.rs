@@ -60,7 +60,7 @@ fn equal_shares_take_no_turns_over_another_resource() {
     assert_eq!(named, [b2]);
 }
 
-/// What is reserved for a group goes with it: its queue would be left with nothing of its guarantee.
+/// Quota that is reserved for a group goes with it: its queue would be left with nothing of its guarantee.
 #[test]
 fn a_group_that_waits_for_more_gives_nothing_back_for_it() {
     let mut tenants = Tenants::default();

@@ -27,7 +27,7 @@ fn claim(name: &str, queue: &str, gpus: i64) -> Claim {
     Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
 }
 
-/// What a queue has used, from when to when.
+/// Amounts that a queue has used, from when to when.
 type History = Vec<(Time, Time, i64)>;
 
 /// The integral of the definition: each interval by itself, from the beginning.

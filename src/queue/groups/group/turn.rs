@@ -56,6 +56,17 @@ impl QueuedGroup {
         Some(tree)
     }
 
+    /// Whether its waiting members only let it grow: its minimum runs, and no failing node took them.
+    pub(in crate::queue) fn only_grows(&self) -> bool {
+        let is_gang =
+            matches!(self.root.policy, GroupPolicy::Gang { .. }) && self.root.groups.is_empty();
+        is_gang
+            && self.started()
+            && self.runs_minimum()
+            && !self.is_repaired()
+            && !self.leaves_whole()
+    }
+
     /// Its place among growing groups of its priority: one more than its members above the minimum. It is
     /// 0 if it has not started, or does not only grow.
     pub(in crate::queue) fn grown(&self) -> u32 {
