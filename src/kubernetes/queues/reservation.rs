@@ -35,6 +35,9 @@ const LIFE: Duration = Duration::from_secs(24 * 3_600);
 /// | `spec.owners[].labelSelector` | groups all of whose waiting pods have the labels |
 /// | `spec.allocateOnce` | [`Booking::once`]; true if it is not stated |
 ///
+/// A pod of an owner uses the whole room. Koordinator keeps the rest for more owners if `allocateOnce` is
+/// false; here the rest is free for all, and the room is kept again when the owner ends.
+///
 /// `allocatePolicy` may be empty, `Default` or `Aligned`: an owner that asks for more than the room takes
 /// free room of the node too. Pass the booking to
 /// [`Scheduler::handle_booking`](crate::Scheduler::handle_booking), and its name to

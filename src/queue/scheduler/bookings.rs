@@ -7,7 +7,7 @@ use super::{Scheduler, Timer};
 use crate::base::Time;
 use crate::place::Request;
 use crate::queue::groups::{Groups, Member, MemberState, Phase, QueuedGroup};
-use crate::queue::holds::{BookingStep, Borrower};
+use crate::queue::holds::{self, BookingStep, Borrower};
 use crate::queue::terms::booking::{Booking, BookingChange, BookingOwner, BookingView};
 use crate::queue::terms::decision::{Decision, EvictionCause};
 use crate::queue::terms::error::QueueError;
@@ -30,7 +30,7 @@ impl Scheduler {
         for time in [booking.from, booking.until].into_iter().filter(|time| *time < Time::MAX) {
             self.timers.insert((time, Timer::Booking(number)));
         }
-        self.holds.book(number, booking);
+        holds::book(&mut self.holds, number, booking);
         self.follow();
         Ok(())
     }
@@ -68,7 +68,7 @@ impl Scheduler {
 
     /// The bookings, in the order in which they came. O(their pods).
     pub fn bookings(&self) -> Vec<BookingView> {
-        self.holds.bookings().collect()
+        holds::bookings(&self.holds).collect()
     }
 
     /// Follows the bookings: says what has changed, tries owners, and evicts borrowers that are late.

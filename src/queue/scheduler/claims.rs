@@ -5,17 +5,18 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::repair::Repaired;
+use super::repair::{Repaired, booking_of, own_work, room_elsewhere, work_of};
 use super::seek::{Found, Yielding};
 use super::{Scheduler, Timer};
 use crate::base::Time;
 use crate::model::PodGroup;
 use crate::preempt::Victim;
 use crate::queue::groups::{Phase, QueuedGroup};
-use crate::queue::holds::{Hold, Holds, UnitMove, View};
+use crate::queue::holds::{self, Hold, Holds, UnitMove, View};
 use crate::queue::removals::{Removal, Stage, Why, pod_name};
 use crate::queue::tenancy::Tenancy;
-use crate::queue::terms::decision::Decision;
+use crate::queue::terms::booking::{Booking, BookingOwner};
+use crate::queue::terms::decision::{Decision, EvictionCause, RepairCosts, RepairWay};
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::queue::terms::observe::{GroupChange, ReservationEnd};
 use crate::queue::terms::shortage::Shortage;
@@ -50,6 +51,84 @@ impl Scheduler {
     /// then quota and room are searched at once.
     fn find_any(&mut self, id: GroupId, tree: &PodGroup) -> Option<Found> {
         self.find_beside_named(id, tree).or_else(|| self.find_jointly(id, tree))
+    }
+
+    /// The cheapest way for a gang that failing nodes took members from, if it is one. `found` is what
+    /// the search for victims came to.
+    pub(super) fn repair(&mut self, id: GroupId, found: Option<Found>) -> Repaired {
+        let Some(settings) = self.world.settings().elastic.repair else {
+            return Repaired::As(found);
+        };
+        let Some(queued) = self.groups.get(&id).filter(|own| own.is_repaired()) else {
+            return Repaired::As(found);
+        };
+        let goes_now = |own: &Found| own.victims.is_empty() && own.moves.is_empty();
+        let missing = queued.missing();
+        if missing == 0 || self.holds.claims(id) || found.as_ref().is_some_and(goes_now) {
+            return Repaired::As(found);
+        }
+        let worth = u64::try_from(settings.worth.as_millis()).unwrap_or(u64::MAX);
+        let is_alone = self.groups.gang_group(id).is_ok_and(|gang| gang.len() == 1);
+        let name = booking_of(queued);
+        let may_move = is_alone
+            && !self.holds.is_moving(id)
+            && !holds::bookings(&self.holds).any(|own| own.booking.name == name);
+        let room = may_move.then(|| room_elsewhere(&self.world, queued)).flatten();
+        let (work, policy) = (self.removals.running_work(), &*self.policy);
+        let costs = RepairCosts {
+            stays: queued.runs_minimum().then(|| worth.saturating_mul(missing.into())),
+            yields: found.as_ref().map(|found| work_of(&self.world, found)),
+            moves: room.as_ref().and_then(|_| own_work(&self.world, work, policy, queued)),
+        };
+        let mut way = costs.cheapest();
+        if let (Some(RepairWay::Move), Some(room)) = (way, room)
+            && !self.keep_elsewhere(id, room)
+        {
+            way = RepairCosts { moves: None, ..costs }.cheapest();
+        }
+        let Some(way) = way else { return Repaired::As(found) };
+        if self.groups.get_mut(&id).is_some_and(|queued| queued.say_repair(way))
+            && let Some(group) = self.groups.get(&id).map(|queued| queued.name().clone())
+        {
+            self.report.decide(Decision::Repair { group, missing, way, costs });
+        }
+        if way == RepairWay::Yield {
+            return Repaired::As(found);
+        }
+        if let Some(found) = found {
+            self.withdraw(found.admitted);
+        }
+        if way == RepairWay::Stay {
+            return Repaired::As(None);
+        }
+        self.evict_overdue(id, self.world.now(), EvictionCause::Repair);
+        Repaired::Moves
+    }
+
+    /// Keeps room for all of a group under a name, until it starts there. Returns whether it is kept.
+    fn keep_elsewhere(&mut self, id: GroupId, room: PodGroup) -> bool {
+        let Some(settings) = self.world.settings().elastic.repair else { return false };
+        let Some(queued) = self.groups.get(&id) else { return false };
+        let pods = room.all_pods().len();
+        let now = self.world.now();
+        let until = now.after(settings.move_within);
+        if until <= now {
+            return false;
+        }
+        let name = booking_of(queued);
+        let owner = BookingOwner::Group(queued.name().clone());
+        let booking = Booking::new(name.clone(), room, (now, until)).owner(owner).once();
+        let number = self.take_number();
+        self.timers.insert((until, Timer::Booking(number)));
+        holds::book(&mut self.holds, number, booking);
+        self.update_bookings();
+        let kept = holds::bookings(&self.holds).find(|view| view.booking.name == name);
+        let is_kept = kept.is_some_and(|view| view.kept.values().sum::<usize>() == pods);
+        if !is_kept {
+            let free = self.holds.end_booking(&mut self.world, number);
+            self.room_released(&free);
+        }
+        is_kept
     }
 
     /// A search for victims, and the claim to their room if there are some. Returns whether the

@@ -190,11 +190,7 @@ impl Scheduler {
 }
 
 /// Takes charges of members out of the sums for a moment, of groups that stay.
-pub(super) fn lift_members(
-    groups: &Groups,
-    tenancy: &mut Tenancy,
-    pods: &BTreeSet<String>,
-) -> Vec<Lifted> {
+fn lift_members(groups: &Groups, tenancy: &mut Tenancy, pods: &BTreeSet<String>) -> Vec<Lifted> {
     let mut of_root: BTreeMap<GroupId, Vec<String>> = BTreeMap::new();
     for pod in pods {
         let Some((root, _)) = groups.member(pod) else { continue };
@@ -204,4 +200,17 @@ pub(super) fn lift_members(
     }
     let lift = |(root, pods): (GroupId, Vec<String>)| tenancy.lift_charges(root, &pods);
     of_root.into_iter().filter_map(lift).collect()
+}
+
+/// Whether a group may have the quota that it wants once pods have gone.
+pub(super) fn fits_without(
+    groups: &Groups,
+    tenancy: &mut Tenancy,
+    pods: &BTreeSet<String>,
+    wanted: &Admitted,
+) -> bool {
+    let lifted = lift_members(groups, tenancy, pods);
+    let fits = tenancy.fits_with(wanted);
+    lifted.into_iter().rev().for_each(|own| tenancy.restore_charges(own));
+    fits
 }

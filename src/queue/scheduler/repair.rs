@@ -1,4 +1,4 @@
-//! Repair: the ways to bring members back that failing nodes took, and the choice among them.
+//! Repair: the costs of the ways to bring members back that failing nodes took.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -6,15 +6,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::seek::Found;
-use super::{Scheduler, Timer};
 use crate::model::PodGroup;
 use crate::place::{Outcome, Planner};
 use crate::preempt::{Candidate, Policy, Preemptor, RunningWork};
 use crate::queue::groups::QueuedGroup;
 use crate::queue::terms::RESERVED_NAMESPACE;
-use crate::queue::terms::booking::{Booking, BookingOwner};
-use crate::queue::terms::decision::{Decision, EvictionCause, RepairCosts, RepairWay};
-use crate::queue::terms::ids::GroupId;
 use crate::queue::world::World;
 use crate::state::PodView;
 
@@ -26,88 +22,8 @@ pub(super) enum Repaired {
     Moves,
 }
 
-impl Scheduler {
-    /// The cheapest way for a gang that failing nodes took members from, if it is one. `found` is what
-    /// the search for victims came to.
-    pub(super) fn repair(&mut self, id: GroupId, found: Option<Found>) -> Repaired {
-        let Some(settings) = self.world.settings().elastic.repair else {
-            return Repaired::As(found);
-        };
-        let Some(queued) = self.groups.get(&id).filter(|own| own.is_repaired()) else {
-            return Repaired::As(found);
-        };
-        let goes_now = |own: &Found| own.victims.is_empty() && own.moves.is_empty();
-        let missing = queued.missing();
-        if missing == 0 || self.holds.claims(id) || found.as_ref().is_some_and(goes_now) {
-            return Repaired::As(found);
-        }
-        let worth = u64::try_from(settings.worth.as_millis()).unwrap_or(u64::MAX);
-        let is_alone = self.groups.gang_group(id).is_ok_and(|gang| gang.len() == 1);
-        let name = booking_of(queued);
-        let may_move = is_alone
-            && !self.holds.is_moving(id)
-            && !self.holds.bookings().any(|own| own.booking.name == name);
-        let room = may_move.then(|| room_elsewhere(&self.world, queued)).flatten();
-        let (work, policy) = (self.removals.running_work(), &*self.policy);
-        let costs = RepairCosts {
-            stays: queued.runs_minimum().then(|| worth.saturating_mul(missing.into())),
-            yields: found.as_ref().map(|found| work_of(&self.world, found)),
-            moves: room.as_ref().and_then(|_| own_work(&self.world, work, policy, queued)),
-        };
-        let mut way = costs.cheapest();
-        if let (Some(RepairWay::Move), Some(room)) = (way, room)
-            && !self.keep_elsewhere(id, room)
-        {
-            way = RepairCosts { moves: None, ..costs }.cheapest();
-        }
-        let Some(way) = way else { return Repaired::As(found) };
-        if self.groups.get_mut(&id).is_some_and(|queued| queued.say_repair(way))
-            && let Some(group) = self.groups.get(&id).map(|queued| queued.name().clone())
-        {
-            self.report.decide(Decision::Repair { group, missing, way, costs });
-        }
-        if way == RepairWay::Yield {
-            return Repaired::As(found);
-        }
-        if let Some(found) = found {
-            self.withdraw(found.admitted);
-        }
-        if way == RepairWay::Stay {
-            return Repaired::As(None);
-        }
-        self.evict_overdue(id, self.world.now(), EvictionCause::Repair);
-        Repaired::Moves
-    }
-
-    /// Keeps room for all of a group under a name, until it starts there. Returns whether it is kept.
-    fn keep_elsewhere(&mut self, id: GroupId, room: PodGroup) -> bool {
-        let Some(settings) = self.world.settings().elastic.repair else { return false };
-        let Some(queued) = self.groups.get(&id) else { return false };
-        let pods = room.all_pods().len();
-        let now = self.world.now();
-        let until = now.after(settings.move_within);
-        if until <= now {
-            return false;
-        }
-        let name = booking_of(queued);
-        let owner = BookingOwner::Group(queued.name().clone());
-        let booking = Booking::new(name.clone(), room, (now, until)).owner(owner).once();
-        let number = self.take_number();
-        self.timers.insert((until, Timer::Booking(number)));
-        self.holds.book(number, booking);
-        self.update_bookings();
-        let kept = self.holds.bookings().find(|view| view.booking.name == name);
-        let is_kept = kept.is_some_and(|view| view.kept.values().sum::<usize>() == pods);
-        if !is_kept {
-            let free = self.holds.end_booking(&mut self.world, number);
-            self.room_released(&free);
-        }
-        is_kept
-    }
-}
-
 /// The work that is lost if units leave for a group, in pod-milliseconds.
-fn work_of(world: &World, found: &Found) -> u64 {
+pub(super) fn work_of(world: &World, found: &Found) -> u64 {
     let now = world.now();
     let run = |pod: &crate::preempt::EvictedPod| {
         let own = world.cluster().pod(&pod.namespace, &pod.name);
@@ -120,7 +36,7 @@ fn work_of(world: &World, found: &Found) -> u64 {
 }
 
 /// The work that a group loses if it leaves whole; `None` if it may not.
-fn own_work(
+pub(super) fn own_work(
     world: &World,
     running_work: &RunningWork,
     policy: &dyn Policy,
@@ -154,7 +70,7 @@ fn own_work(
 
 /// All members of a group as a tree that fits beside those that run, in another place; `None` if it
 /// does not.
-fn room_elsewhere(world: &World, queued: &QueuedGroup) -> Option<PodGroup> {
+pub(super) fn room_elsewhere(world: &World, queued: &QueuedGroup) -> Option<PodGroup> {
     let named: BTreeSet<u64> = queued
         .members()
         .iter()
@@ -171,7 +87,7 @@ fn room_elsewhere(world: &World, queued: &QueuedGroup) -> Option<PodGroup> {
 }
 
 /// The name of the booking that keeps room for a gang that moves.
-fn booking_of(queued: &QueuedGroup) -> String {
+pub(super) fn booking_of(queued: &QueuedGroup) -> String {
     format!("repair of {}", queued.name())
 }
 

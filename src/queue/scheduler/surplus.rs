@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use super::Scheduler;
-use super::quota::lift_members;
+use super::quota::fits_without;
 use super::seek::{Found, Yielding};
 use crate::model::PodGroup;
 use crate::preempt::{Policy, Preemption, PreemptionRequest};
@@ -55,10 +55,7 @@ impl Scheduler {
         let Some(wanted) = wanted else { return Some(found) };
         let names: BTreeSet<String> = found.pods().map(pod_name).collect();
         let tenancy = self.tenancy.as_mut()?;
-        let lifted = lift_members(&self.groups, tenancy, &names);
-        let fits = tenancy.fits_with(&wanted);
-        lifted.into_iter().rev().for_each(|own| tenancy.restore_charges(own));
-        if !fits {
+        if !fits_without(&self.groups, tenancy, &names, &wanted) {
             return None;
         }
         let admitted = tenancy.keep_wanted(wanted)?;

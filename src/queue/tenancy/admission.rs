@@ -15,7 +15,7 @@ use crate::model::{Owner, PodGroup, PreemptionPolicy};
 use crate::queue::groups::full_name;
 use crate::queue::holds::KeptQuota;
 use crate::queue::tenancy::charges::Charge;
-use crate::queue::tenancy::claims::{GroupClaim, restrict};
+use crate::queue::tenancy::claims::{GroupClaim, claim_of, restrict};
 use crate::queue::tenancy::shortage::{Short, refusal, shortage};
 use crate::queue::tenancy::standing::{Standing, standing};
 use crate::queue::tenancy::{Owners, Tenancy};
@@ -75,12 +75,7 @@ impl Sought {
 impl Tenancy {
     /// The claim of a group's pending members.
     pub(super) fn group_claim(&self, owners: Owners<'_>, id: GroupId) -> Option<GroupClaim> {
-        let Owners { world, groups, .. } = owners;
-        let queued = groups.get(&id)?;
-        let tree = self.tenants.tree();
-        let counted = self.tenants.counts_known_only();
-        let known = |resource: &str| !counted || tree.knows(resource);
-        Some(GroupClaim::new(queued, world.now(), &known))
+        Some(claim_of(&self.tenants, owners.world, owners.groups.get(&id)?))
     }
 
     /// Admits groups to quota, all or none, and keeps the tree on the nodes of their flavors. The

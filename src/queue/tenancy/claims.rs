@@ -143,6 +143,13 @@ impl GroupClaim {
     }
 }
 
+/// The claim of a group's pending members.
+pub(super) fn claim_of(tenants: &Tenants, world: &World, queued: &QueuedGroup) -> GroupClaim {
+    let counted = tenants.counts_known_only();
+    let known = |name: &str| !counted || tenants.tree().knows(name);
+    GroupClaim::new(queued, world.now(), &known)
+}
+
 /// Keeps a tree to the members that quota would be given for; `None` if there are none.
 pub(super) fn would_admit(
     tenants: &mut Tenants,
@@ -150,9 +157,7 @@ pub(super) fn would_admit(
     queued: &QueuedGroup,
     tree: &mut PodGroup,
 ) -> Option<()> {
-    let counted = tenants.counts_known_only();
-    let known = |name: &str| !counted || tenants.tree().knows(name);
-    let claim = GroupClaim::new(queued, world.now(), &known);
+    let claim = claim_of(tenants, world, queued);
     if claim.claim.pod_sets.is_empty() {
         return Some(());
     }

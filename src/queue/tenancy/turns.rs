@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use crate::model::Owner;
 use crate::queue::groups::{Groups, Phase};
 use crate::queue::line::Line;
+use crate::queue::tenancy::claims::claim_of;
 use crate::queue::tenancy::shortage::{has_room, places, places_of_limit};
 use crate::queue::tenancy::sleepers::{Bound, Sleeper};
 use crate::queue::tenancy::{Owners, Tenancy};
@@ -224,7 +225,8 @@ impl Tenancy {
             return false;
         }
         let usage = self.tenants.aside_usage().map(|(_, usage)| usage.clone());
-        let claim = self.group_claim(owners, id);
+        let queued = owners.groups.get(&id);
+        let claim = queued.map(|queued| claim_of(&self.tenants, owners.world, queued));
         claim
             .zip(usage)
             .is_some_and(|(claim, usage)| self.tenants.over_limit(&claim.claim, &usage).is_some())

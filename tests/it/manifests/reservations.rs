@@ -128,7 +128,9 @@ fn the_room_of_a_reservation_is_kept_for_its_owners() {
         bound
     };
     for (name, label) in [("guest", "other"), ("own", "own")] {
-        let pod = Pod::new().request("cpu", 1).label("app", label);
+        // An owner's pod uses the whole room of one pod.
+        let cpus = if label == "own" { 4 } else { 1 };
+        let pod = Pod::new().request("cpu", cpus).label("app", label);
         scheduler.handle_group(PodGroup::gang(name, 1).pods(1, pod), now).unwrap();
         let expected: &[&str] = if label == "own" { &["default/own"] } else { &[] };
         assert_eq!(bound(&mut scheduler), expected);
