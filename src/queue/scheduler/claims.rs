@@ -3,9 +3,10 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::ControlFlow;
 use core::time::Duration;
 
-use super::repair::{Repaired, booking_of, own_work, room_elsewhere, work_of};
+use super::repair::{booking_of, own_work, room_elsewhere, work_of};
 use super::seek::{Found, Yielding};
 use super::{Scheduler, Timer};
 use crate::base::Time;
@@ -54,18 +55,18 @@ impl Scheduler {
     }
 
     /// The cheapest way for a gang that failing nodes took members from, if it is one. `found` is what
-    /// the search for victims came to.
-    pub(super) fn repair(&mut self, id: GroupId, found: Option<Found>) -> Repaired {
+    /// the search for victims came to. It breaks off if the gang moves.
+    fn repair(&mut self, id: GroupId, found: Option<Found>) -> ControlFlow<(), Option<Found>> {
         let Some(settings) = self.world.settings().elastic.repair else {
-            return Repaired::As(found);
+            return ControlFlow::Continue(found);
         };
         let Some(queued) = self.groups.get(&id).filter(|own| own.is_repaired()) else {
-            return Repaired::As(found);
+            return ControlFlow::Continue(found);
         };
         let goes_now = |own: &Found| own.victims.is_empty() && own.moves.is_empty();
         let missing = queued.missing();
         if missing == 0 || self.holds.claims(id) || found.as_ref().is_some_and(goes_now) {
-            return Repaired::As(found);
+            return ControlFlow::Continue(found);
         }
         let worth = u64::try_from(settings.worth.as_millis()).unwrap_or(u64::MAX);
         let is_alone = self.groups.gang_group(id).is_ok_and(|gang| gang.len() == 1);
@@ -86,23 +87,23 @@ impl Scheduler {
         {
             way = RepairCosts { moves: None, ..costs }.cheapest();
         }
-        let Some(way) = way else { return Repaired::As(found) };
+        let Some(way) = way else { return ControlFlow::Continue(found) };
         if self.groups.get_mut(&id).is_some_and(|queued| queued.say_repair(way))
             && let Some(group) = self.groups.get(&id).map(|queued| queued.name().clone())
         {
             self.report.decide(Decision::Repair { group, missing, way, costs });
         }
         if way == RepairWay::Yield {
-            return Repaired::As(found);
+            return ControlFlow::Continue(found);
         }
         if let Some(found) = found {
             self.withdraw(found.admitted);
         }
         if way == RepairWay::Stay {
-            return Repaired::As(None);
+            return ControlFlow::Continue(None);
         }
         self.evict_overdue(id, self.world.now(), EvictionCause::Repair);
-        Repaired::Moves
+        ControlFlow::Break(())
     }
 
     /// Keeps room for all of a group under a name, until it starts there. Returns whether it is kept.
@@ -145,7 +146,7 @@ impl Scheduler {
             return false;
         }
         if settings.preemption.is_none() {
-            return matches!(self.repair(id, None), Repaired::Moves);
+            return self.repair(id, None).is_break();
         }
         let Ok(gang) = self.groups.gang_group(id) else { return false };
         let id = gang.first().copied().unwrap_or(id);
@@ -174,7 +175,7 @@ impl Scheduler {
             return false;
         }
         let found = self.find_victims(id, tree);
-        let Repaired::As(found) = self.repair(id, found) else { return true };
+        let ControlFlow::Continue(found) = self.repair(id, found) else { return true };
         let is_found = found.is_some();
         if let Some(queued) = self.groups.get_mut(&id) {
             let in_row = queued.count_search(is_found);

@@ -2,8 +2,9 @@
 //!
 //! Files call downwards only, in this order: `notes`, `quota`, `pods`, `phases`, `cancellation`,
 //! `room_ends`, `settle`, `plans`, `places`, `results`, `nomination`, `held_places`, `moves`. Then
-//! come `victims`, `seek`, `bookings`, `attempt`, `surplus`, `repair`, `claims`, `reservation`, `backfill`, `turns`, `timers`,
-//! `decide`, and at last inputs: `tenants`, `members`, `inputs`.
+//! come `victims`, `seek`, `bookings`, `attempt`, `surplus`, `claims`, `reservation`, `backfill`, `turns`,
+//! `timers`, `decide`, and at last inputs: `tenants`, `members`, `inputs`. `losses` and `repair` are
+//! functions of owners.
 
 mod attempt;
 mod backfill;

@@ -107,13 +107,6 @@ impl Scheduler {
         }
     }
 
-    /// Lets groups be named again that were protected until now.
-    pub(super) fn release_kept_until_now(&mut self) {
-        if let Some(tenancy) = &mut self.tenancy {
-            tenancy.release_kept_until(self.world.now());
-        }
-    }
-
     /// A group that gives back, as one unit.
     pub(super) fn whole_victim(&self, id: GroupId) -> Option<Victim> {
         Some(whole_victim(&self.world, self.groups.get(&id)?))

@@ -14,14 +14,6 @@ use crate::queue::terms::RESERVED_NAMESPACE;
 use crate::queue::world::World;
 use crate::state::PodView;
 
-/// The way that was taken for a group that does not fit.
-pub(super) enum Repaired {
-    /// It goes on as any other: with victims, or without.
-    As(Option<Found>),
-    /// It moves whole.
-    Moves,
-}
-
 /// The work that is lost if units leave for a group, in pod-milliseconds.
 pub(super) fn work_of(world: &World, found: &Found) -> u64 {
     let now = world.now();

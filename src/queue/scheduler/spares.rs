@@ -28,7 +28,7 @@ impl Scheduler {
         if let Some(first) = wanted.values().next() {
             self.check_booking(first)?;
         }
-        let own = format!("{}/", spares.name);
+        let own = spares.name + "/";
         let known: BTreeMap<String, Booking> = self
             .bookings()
             .into_iter()

@@ -236,7 +236,7 @@ impl Books {
         }
         self.sync_tallies();
         let gone = without.iter().filter_map(|id| self.holder(*id)).map(Holder::owned);
-        self.tallies.over(&self.tree, own, gone)
+        self.tallies.over(&self.tree, own, &gone)
     }
 
     pub(in crate::quota) fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {

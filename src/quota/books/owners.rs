@@ -137,7 +137,7 @@ impl Tallies {
         &self,
         tree: &QueueTree,
         own: Owned<'_>,
-        without: impl Iterator<Item = Owned<'a>> + Clone,
+        without: &(impl Iterator<Item = Owned<'a>> + Clone),
     ) -> Option<OverLimit> {
         if !self.is_any || own.owner.is_none() {
             return None;

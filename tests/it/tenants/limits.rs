@@ -181,7 +181,7 @@ fn state(known: &Known, queues: &[Known], with_limits: bool) -> Queue {
 /// claims that limits alone kept out, and of those that got fewer pods for them.
 fn stream(seed: u64) -> (usize, usize) {
     let dice = &mut Dice(seed);
-    let make = || if seed % 3 == 0 { Tenants::yunikorn() } else { Tenants::default() };
+    let make = || if seed.is_multiple_of(3) { Tenants::yunikorn() } else { Tenants::default() };
     let (mut tenants, mut free) = (make(), make());
     let mut queues = vec![
         Known { name: "root".into(), is_leaf: false, parent: None, limits: limits(dice) },
