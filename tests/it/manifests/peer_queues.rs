@@ -148,7 +148,7 @@ partitions:
     assert_eq!(mode("root.speech", "bob", "research", 2_001), Fit::Fit, "no limit is below root");
     let strict = |limits: &str| {
         let text = format!("partitions: [{{queues: [{{name: a, limits: [{limits}]}}]}}]");
-        try_read(&text).map(drop).map_err(|error| error.clone())
+        try_read(&text).map(drop)
     };
     assert!(strict("{maxapplications: 1}").is_err(), "of nobody");
     assert!(strict("{users: [ada]}").is_err(), "of nothing");
