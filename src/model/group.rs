@@ -52,6 +52,9 @@ pub struct PodGroup {
     pub priority: i32,
     /// The queue it waits in; empty where there are no queues.
     pub queue: String,
+    /// The user that it is of, and the user's groups: limits by user read it, of the root of a tree.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Owner::is_none"))]
+    pub owner: Owner,
     /// Whether members may be evicted one by one.
     pub disruption: DisruptionMode,
     /// Whether its members are never taken for others.
@@ -407,6 +410,13 @@ impl PodGroup {
         self
     }
 
+    /// Sets the user that it is of.
+    #[must_use]
+    pub fn owner(mut self, owner: Owner) -> PodGroup {
+        self.owner = owner;
+        self
+    }
+
     /// Sets an attribute that the embedder's own plugins read.
     #[must_use]
     pub fn attribute(mut self, key: impl Into<String>, value: impl Into<String>) -> PodGroup {
@@ -586,6 +596,46 @@ impl PodGroup {
 fn precedes(pod: &Pod, next: &Pod) -> bool {
     let order = pod.name.len().cmp(&next.name.len()).then_with(|| pod.name.cmp(&next.name));
     order.is_lt() && (Arc::ptr_eq(pod.shape(), next.shape()) || pod.namespace() == next.namespace())
+}
+
+/// The user that work is of, and the groups of that user. Limits by user and group
+/// (`phalanx::quota::UserLimit`) read it.
+///
+/// ```
+/// use phalanx::model::Owner;
+/// use phalanx::{Pod, PodGroup};
+///
+/// let gang = PodGroup::gang("train", 2).pods(2, Pod::new());
+/// let gang = gang.owner(Owner::new("ada").group("research"));
+/// assert_eq!(gang.owner.user, "ada");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+pub struct Owner {
+    /// The user; empty if it is not known. Then the groups are not read either.
+    pub user: String,
+    /// The groups of the user, in no order that means anything.
+    pub groups: Vec<String>,
+}
+
+impl Owner {
+    /// A user in no group.
+    pub fn new(user: impl Into<String>) -> Owner {
+        Owner { user: user.into(), groups: Vec::new() }
+    }
+
+    /// Adds a group of the user.
+    #[must_use]
+    pub fn group(mut self, group: impl Into<String>) -> Owner {
+        self.groups.push(group.into());
+        self
+    }
+
+    /// Whether the user is not known.
+    pub fn is_none(&self) -> bool {
+        self.user.is_empty()
+    }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub use device::zone::{NodeZones, Zone, ZoneAsk, ZonePart, ZonePolicy, ZoneScope
 pub use device::{Beside, Device, DeviceAsk, DeviceRequest, IslandRule};
 pub use effective::{Container, EffectiveRequests, PodResources, Quantities};
 pub use error::Problem;
-pub use group::{DisruptionMode, GroupPolicy, Slice, TopologyRequest};
+pub use group::{DisruptionMode, GroupPolicy, Owner, Slice, TopologyRequest};
 pub use node::Image;
 pub use overcommit::{CalculatePolicy, NodePod, Overcommit, overcommitted};
 pub use pod::PreemptionPolicy;

@@ -22,19 +22,20 @@ pub use scheduler::QueueStatus;
 #[cfg(feature = "serde")]
 pub use scheduler::SavedScheduler;
 pub use settings::{
-    Backfill, BackfillRule, Backoff, Discipline, HeadOfLine, OnBindFailure, PreemptionSettings,
-    PriorityThenTime, QueueOrder, ReservationPolicy, Settings, Waiting,
+    Backfill, BackfillRule, Backoff, Discipline, Elastic, HeadOfLine, OnBindFailure,
+    PreemptionSettings, PriorityThenTime, QueueOrder, Repair, ReservationPolicy, Settings, Waiting,
 };
 pub use terms::booking::{Booking, BookingChange, BookingOwner, BookingView};
-pub use terms::decision::{BoundPod, EvictionCause};
+pub use terms::decision::{BoundPod, EvictionCause, RepairCosts, RepairWay};
 pub use terms::gone::Gone;
 pub use terms::ids::Ticket;
 pub use terms::observe::{
     Gate, GroupChange, GroupEvent, Histogram, Metrics, ReservationEnd, Waits,
 };
 pub use terms::shortage::{QuotaReason, Shortage};
+pub use terms::spares::{SpareAmount, Spares};
 pub use terms::status::{
-    GroupState, GroupStatus, MemoryStats, NoPreemption, ReservationView, WakeStats,
+    DesiredSize, GroupState, GroupStatus, MemoryStats, NoPreemption, ReservationView, WakeStats,
 };
 
 // Public at the root of the crate.

@@ -8,9 +8,9 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Time;
-use crate::quota::books::Books;
 use crate::quota::books::share::{ShareOf, ShareValue, borrowed_share};
 use crate::quota::books::tree::QueueId;
+use crate::quota::books::{Books, PastShareOf};
 use crate::quota::engine::division::deserved;
 use crate::quota::engine::head_rules::HeadRules;
 use crate::quota::engine::sets::Sets;
@@ -93,6 +93,21 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     /// Whether a scheduler searches victims over quota and room at once if its settings do not say.
     fn yields_jointly(&self) -> bool {
         false
+    }
+
+    /// Whether a claim may be given fewer pods, where fewer will do.
+    fn reduces(&self) -> bool {
+        true
+    }
+
+    /// The half-life of past usage, if it counts.
+    fn half_life(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The share of a queue by its past usage, which is added to its share in the order of turns.
+    fn past_share(&self) -> PastShareOf {
+        |_, _, _| ShareValue::NONE
     }
 
     /// How long a claim waits before quota is put aside for it; `None`: for ever.

@@ -26,6 +26,7 @@ mod model;
 mod tenants;
 
 pub use books::Holder;
+pub use books::owners::OverLimit;
 pub use books::share::ShareValue;
 pub use books::tree::{QueueId, QueueTree, Removal, Sums};
 pub use dialects::koordinator::{
@@ -45,8 +46,11 @@ pub use model::claim::{
     AssignmentMode, Claim, FlavorChoice, FlavorResource, HolderId, PodSet, PodSetAssignment,
     QuotaAssignment, QuotaDecision, QuotaVictim, Usage, VictimReason,
 };
-pub use model::error::QuotaError;
+pub use model::error::{LimitProblem, QuotaError};
 pub use model::flavor::Flavor;
+#[cfg(feature = "kubernetes")]
+pub(crate) use model::limit::limit_problem;
+pub use model::limit::{ANYONE, Limited, UserLimit};
 pub use model::queue::{
     BorrowWithinCohort, FlavorQuotas, Fungibility, Queue, QueueKind, QueuePreemption,
     QueuePreemptionPolicy, QueueingStrategy, Quota, ResourceGroup, Weight,

@@ -460,7 +460,9 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                 }
             }
             // Evictions happen at once, so that there is none to take back.
-            Decision::CancelEvictions { .. } | Decision::Booking { .. } => {}
+            Decision::CancelEvictions { .. }
+            | Decision::Booking { .. }
+            | Decision::Repair { .. } => {}
         }
         Ok(())
     }

@@ -200,6 +200,10 @@ fn quota(reason: &QuotaReason) -> String {
     match reason {
         QuotaReason::Never => "no flavor could ever serve it".to_owned(),
         QuotaReason::Limit { queue } => format!("the limit of {queue} is reached"),
+        QuotaReason::UserLimit { queue, limited, limit, resource } => {
+            let of = resource.as_deref().unwrap_or("groups at once");
+            format!("the limit of {limited} in {queue} is {limit} of {of}")
+        }
         QuotaReason::InUse => "the rest is in use".to_owned(),
         QuotaReason::Reclaimable { victims } => {
             format!("{victims} groups would have to give back what they use")

@@ -10,6 +10,7 @@
 mod cluster_queue;
 mod elastic_quota;
 mod kai;
+mod reservation;
 mod unread;
 mod volcano;
 mod workload;
@@ -39,6 +40,7 @@ use crate::quota::{
 
 use kai::{KAI, KaiGroup};
 pub use kai::{KaiQueue, KaiQuota};
+pub use reservation::reservation;
 use unread::unread;
 
 const KUEUE: &str = "kueue.x-k8s.io";
@@ -244,7 +246,8 @@ impl QueueManifests {
     }
 
     /// Gives flavors and queues to tenants of any dialect. A queue that another names as its parent
-    /// is an inner one. The caller states the capacity of the cluster, at the queue `root`.
+    /// is an inner one. The caller states the capacity of the cluster, at the queue `root`, with the
+    /// limits of users that the manifests state there.
     ///
     /// ```
     /// use phalanx::kubernetes::{Mode, Value, queues::QueueManifests};

@@ -15,7 +15,7 @@ use crate::model::Problem;
 use crate::quota::yunikorn::{
     QueueRules, Resource, YuniKornPreemptionPolicy, YuniKornSettings, resources,
 };
-use crate::quota::{Queue, Quota};
+use crate::quota::{ANYONE, Queue, Quota, UserLimit, limit_problem};
 
 /// The queues of all partitions, named by their paths, and what their properties say.
 pub(super) fn partitions(
@@ -26,7 +26,8 @@ pub(super) fn partitions(
     unread(root, &["partitions"], notes);
     let mut reader = Reader { settings, notes, queues: Vec::new() };
     root.each("partitions", |partition| {
-        unread(&partition, &["name", "queues", "nodesortpolicy"], reader.notes);
+        unread(&partition, &["name", "queues", "nodesortpolicy", "limits"], reader.notes);
+        let first = reader.queues.len();
         partition.each("queues", |queue| {
             if queue.need("name")?.text()?.eq_ignore_ascii_case("root") {
                 return reader.queue(&queue, None);
@@ -34,6 +35,23 @@ pub(super) fn partitions(
             // A missing root is put above all.
             reader.queue(&queue, Some("root"))
         })?;
+        // Limits of a partition are the root's.
+        let limits = reader.limits(&partition)?;
+        if !limits.is_empty() {
+            let roots = reader.queues.get_mut(first..).unwrap_or_default();
+            match roots.iter_mut().find(|own| own.parent.is_none()) {
+                Some(root) if root.limits.is_empty() => root.limits = limits,
+                Some(_) => {
+                    let both = Problem::Invalid(String::from("stand at the root, too"));
+                    return Err(partition.fail_at("limits", both));
+                }
+                None => {
+                    let mut root = Queue::inner("root");
+                    root.limits = limits;
+                    reader.queues.push(root);
+                }
+            }
+        }
         Ok(())
     })?;
     Ok(reader.queues)
@@ -47,8 +65,16 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn queue(&mut self, field: &Field<'_>, parent: Option<&str>) -> Fault<()> {
-        const READ: [&str; 7] =
-            ["name", "parent", "queues", "resources", "properties", "adminacl", "submitacl"];
+        const READ: [&str; 8] = [
+            "name",
+            "parent",
+            "queues",
+            "resources",
+            "properties",
+            "adminacl",
+            "submitacl",
+            "limits",
+        ];
         unread(field, &READ, self.notes);
         let named = field.need("name")?;
         let name = named.text()?.to_lowercase();
@@ -85,9 +111,51 @@ impl Reader<'_> {
             }
         }
         self.properties(field, &path)?;
+        queue.limits = self.limits(field)?;
         self.queues.push(queue);
         field.each("queues", |child| self.queue(&child, Some(&path)))?;
         Ok(())
+    }
+
+    /// Limits by user and group of a queue or a partition. An empty name is none; a limit of no
+    /// applications is none of them, and one of no amounts none of those.
+    fn limits(&mut self, field: &Field<'_>) -> Fault<Vec<UserLimit>> {
+        let mut all = Vec::new();
+        field.each("limits", |stated| {
+            let read = ["limit", "users", "groups", "maxresources", "maxapplications"];
+            unread(&stated, &read, self.notes);
+            let names = |name| -> Fault<Vec<String>> {
+                Ok(stated.texts(name)?.into_iter().filter(|own| !own.is_empty()).collect())
+            };
+            let mut limit = UserLimit::users(names("users")?);
+            limit.groups = names("groups")?;
+            for (name, most) in amounts(&stated, "maxresources")? {
+                limit.amounts.set(if name == "vcore" { "cpu" } else { &name }, most);
+            }
+            if let Some(most) = stated.get("maxapplications")? {
+                let most = u32::try_from(most.within(0, i64::from(u32::MAX))?).unwrap_or(u32::MAX);
+                limit.claims = Some(most).filter(|most| *most > 0);
+            }
+            if field.strict() && limit.amounts.iter().any(|(_, most)| most <= 0) {
+                let rule = Problem::Invalid(String::from("are not all above zero"));
+                return Err(stated.fail_at("maxresources", rule));
+            }
+            all.push(limit);
+            Ok(())
+        })?;
+        let lone = |limit: &UserLimit| limit.groups.iter().all(|name| name == ANYONE);
+        if field.strict()
+            && all.iter().all(lone)
+            && all.iter().any(|limit| !limit.groups.is_empty())
+        {
+            let rule = format!("name the group {ANYONE:?} and no other");
+            return Err(field.fail_at("limits", Problem::Invalid(rule)));
+        }
+        if let Some((number, problem)) = limit_problem(&all) {
+            let rule = Problem::Invalid(format!("limit {number} {problem}"));
+            return Err(field.fail_at("limits", rule));
+        }
+        Ok(all)
     }
 
     /// Properties of a queue; a value that makes no sense counts as none.

@@ -291,7 +291,7 @@ mod tests {
 
     fn turn(group: u64) -> Turn {
         let since = Time::ZERO;
-        (Duration::ZERO, QueueKey { rank: 0, priority: Reverse(0), since, group })
+        (Duration::ZERO, QueueKey { rank: 0, priority: Reverse(0), grown: 0, since, group })
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod components;
 mod counts;
 mod gangs;
 mod group;
+mod losses;
 mod members;
 mod orphans;
 mod partners;
@@ -259,13 +260,27 @@ impl Groups {
         self.members_on(cluster, node).into_iter().map(|(id, _)| id).collect()
     }
 
-    /// The pending members of one or several groups as one tree; `None` if there are none.
+    /// The pending members of one or several groups that the next attempt is for, as one tree; `None` if
+    /// there are none.
     pub(in crate::queue) fn joint_tree(&self, groups: &[GroupId]) -> Option<PodGroup> {
+        self.joined(groups, QueuedGroup::turn_tree)
+    }
+
+    /// All pending members of one or several groups as one tree; `None` if there are none.
+    pub(in crate::queue) fn whole_tree(&self, groups: &[GroupId]) -> Option<PodGroup> {
+        self.joined(groups, QueuedGroup::pending_tree)
+    }
+
+    fn joined(
+        &self,
+        groups: &[GroupId],
+        tree_of: impl Fn(&QueuedGroup) -> PodGroup,
+    ) -> Option<PodGroup> {
         let mut trees: Vec<PodGroup> = groups
             .iter()
             .filter_map(|id| self.all.get(id))
             .filter(|queued| queued.pending() > 0)
-            .map(QueuedGroup::pending_tree)
+            .map(tree_of)
             .collect();
         if trees.len() <= 1 {
             return trees.pop();

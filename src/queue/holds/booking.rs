@@ -56,6 +56,31 @@ pub(in crate::queue) struct Borrower<'a> {
     pub(in crate::queue) end: Time,
     /// Whether all of it may be evicted.
     pub(in crate::queue) is_preemptible: bool,
+    /// Whether it replaces members that failing nodes took.
+    pub(in crate::queue) repairs: bool,
+    /// Its members that wait for a place.
+    pub(in crate::queue) pods: Vec<&'a Pod>,
+}
+
+impl Borrower<'_> {
+    /// Whether it is an owner.
+    pub(in crate::queue) fn is(&self, owner: &BookingOwner) -> bool {
+        let all = |is: &dyn Fn(&Pod) -> bool| {
+            !self.pods.is_empty() && self.pods.iter().all(|pod| is(pod))
+        };
+        match owner {
+            BookingOwner::Group(name) => self.groups.iter().any(|(_, own)| *own == name),
+            BookingOwner::Queue(queue) => self.queue == queue,
+            BookingOwner::Repairs { queue } => {
+                self.repairs && queue.as_ref().is_none_or(|own| self.queue == own)
+            }
+            BookingOwner::Pod(name) => all(&|pod| pod.full_name() == *name),
+            BookingOwner::Pods { namespace, selector } => all(&|pod| {
+                namespace.as_ref().is_none_or(|own| pod.namespace() == own)
+                    && selector.matches(&pod.shape().labels)
+            }),
+        }
+    }
 }
 
 /// A step of a booking that the driver follows.
@@ -96,10 +121,7 @@ impl Booked {
     }
 
     fn owns(&self, who: &Borrower<'_>) -> bool {
-        self.booking.owners.iter().any(|owner| match owner {
-            BookingOwner::Group(name) => who.groups.iter().any(|(_, own)| *own == name),
-            BookingOwner::Queue(queue) => who.queue == queue,
-        })
+        self.booking.owners.iter().any(|owner| who.is(owner))
     }
 
     /// Whether a group may use the room now.

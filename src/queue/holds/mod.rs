@@ -31,7 +31,9 @@ pub(in crate::queue) use self::drain::{Distances, Drain, free_part};
 pub(in crate::queue) use self::hold::{Cause, HeldPlace, Hold, HoldId, InFlight, UnitMove};
 pub(in crate::queue) use self::kept_devices::put_again;
 pub(in crate::queue) use self::lending::{close_bookings, open_bookings};
-pub(in crate::queue) use self::placeholders::{Placeholders, differing_nodes, placeholder};
+pub(in crate::queue) use self::placeholders::{
+    Placeholders, book, bookings, differing_nodes, placeholder,
+};
 pub(in crate::queue) use self::quota::KeptQuota;
 pub(in crate::queue) use self::view::View;
 

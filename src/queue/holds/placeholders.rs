@@ -60,6 +60,32 @@ pub(in crate::queue) fn differing_nodes(
     nodes.map(|(node, _)| (*node).to_owned()).collect()
 }
 
+/// Begins a booking. Its room is searched for at the next update.
+pub(in crate::queue) fn book(holds: &mut Holds, number: u64, booking: Booking) {
+    let span = (booking.from.min(booking.until), booking.until);
+    let cause = Cause::Booking(Box::new(Booked::new(booking)));
+    holds.entries.insert(HoldId::Booking(number), Hold::new(Vec::new(), cause, None, span));
+    holds.set_due();
+}
+
+/// All bookings, in the order in which they came.
+pub(in crate::queue) fn bookings(holds: &Holds) -> impl Iterator<Item = BookingView> {
+    holds.booked().map(|(_, hold, own)| {
+        let mut kept = BTreeMap::new();
+        for (_, node) in &hold.placeholders {
+            *kept.entry(node.clone()).or_default() += 1;
+        }
+        let (all, taken) = (own.booking.room.all_pods().len(), own.taken());
+        BookingView {
+            booking: own.booking.clone(),
+            begun: own.begun,
+            kept,
+            taken,
+            missing: all.saturating_sub(hold.placeholders.len() + taken),
+        }
+    })
+}
+
 impl Holds {
     /// Adds placeholders for a plan of a group to the cluster: those that its nodes take.
     pub(in crate::queue) fn put_for_plan(
@@ -139,14 +165,6 @@ impl Holds {
         })
     }
 
-    /// Begins a booking. Its room is searched for at the next update.
-    pub(in crate::queue) fn book(&mut self, number: u64, booking: Booking) {
-        let span = (booking.from.min(booking.until), booking.until);
-        let cause = Cause::Booking(Box::new(Booked::new(booking)));
-        self.entries.insert(HoldId::Booking(number), Hold::new(Vec::new(), cause, None, span));
-        self.set_due();
-    }
-
     /// The number of a booking.
     pub(in crate::queue) fn booking(&self, name: &str) -> Option<u64> {
         self.booked().find(|(_, _, own)| own.booking.name == name).map(|(number, ..)| number)
@@ -156,24 +174,6 @@ impl Holds {
     pub(in crate::queue) fn end_booking(&mut self, world: &mut World, number: u64) -> Vec<String> {
         let own = self.entries.remove(&HoldId::Booking(number));
         own.map_or_else(Vec::new, |own| Holds::take_out(world, &own.placeholders))
-    }
-
-    /// All bookings, in the order in which they came.
-    pub(in crate::queue) fn bookings(&self) -> impl Iterator<Item = BookingView> {
-        self.booked().map(|(_, hold, own)| {
-            let mut kept = BTreeMap::new();
-            for (_, node) in &hold.placeholders {
-                *kept.entry(node.clone()).or_default() += 1;
-            }
-            let (all, taken) = (own.booking.room.all_pods().len(), own.taken());
-            BookingView {
-                booking: own.booking.clone(),
-                begun: own.begun,
-                kept,
-                taken,
-                missing: all.saturating_sub(hold.placeholders.len() + taken),
-            }
-        })
     }
 
     /// Follows the time and the cluster: bookings begin, end, keep their room again, and find it.

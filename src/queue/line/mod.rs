@@ -64,7 +64,8 @@ impl Line {
         queued: &mut QueuedGroup,
     ) -> QueueKey {
         let rank = self.order.rank(&queued.waiting());
-        let key = queued.set_rank(id, rank);
+        let grown = queued.grown();
+        let key = queued.set_rank(id, rank, grown);
         self.update(settings, queued);
         key
     }

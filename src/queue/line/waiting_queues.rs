@@ -153,7 +153,7 @@ mod tests {
     use core::cmp::Reverse;
 
     fn key(group: u64) -> QueueKey {
-        QueueKey { rank: 0, priority: Reverse(0), since: Time::ZERO, group }
+        QueueKey { rank: 0, priority: Reverse(0), grown: 0, since: Time::ZERO, group }
     }
 
     #[test]

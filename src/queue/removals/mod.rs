@@ -8,6 +8,7 @@ mod ledger;
 mod minimum;
 mod removal;
 mod steps;
+mod surplus;
 mod takeable;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use self::budgets::KnownBudget;
 use self::budgets::Work;
 use self::ledger::Ledger;
 pub(in crate::queue) use self::removal::{Removal, Stage, Why, is_there, pod_name};
+pub(in crate::queue) use self::surplus::{Surplus, SurplusGang};
 pub(in crate::queue) use self::takeable::Takeable;
 use crate::base::Time;
 use crate::model::PodGroup;

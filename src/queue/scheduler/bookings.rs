@@ -6,11 +6,13 @@ use alloc::vec::Vec;
 use super::{Scheduler, Timer};
 use crate::base::Time;
 use crate::place::Request;
-use crate::queue::groups::{Groups, MemberState, Phase, QueuedGroup};
-use crate::queue::holds::{BookingStep, Borrower};
-use crate::queue::terms::booking::{Booking, BookingOwner, BookingView};
+use crate::queue::groups::{Groups, Member, MemberState, Phase, QueuedGroup};
+use crate::queue::holds::{self, BookingStep, Borrower};
+use crate::queue::terms::booking::{Booking, BookingChange, BookingOwner, BookingView};
+use crate::queue::terms::decision::{Decision, EvictionCause};
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::ids::GroupId;
+use crate::queue::terms::observe::GroupChange;
 use crate::queue::world::World;
 use crate::state::PodView;
 
@@ -22,6 +24,19 @@ impl Scheduler {
     /// It has no pods, ends before it begins, or its room makes no sense as a group.
     pub fn handle_booking(&mut self, booking: Booking, now: Time) -> Result<(), QueueError> {
         self.world.advance(now);
+        self.check_booking(&booking)?;
+        self.end_booking(&booking.name);
+        let number = self.take_number();
+        for time in [booking.from, booking.until].into_iter().filter(|time| *time < Time::MAX) {
+            self.timers.insert((time, Timer::Booking(number)));
+        }
+        holds::book(&mut self.holds, number, booking);
+        self.follow();
+        Ok(())
+    }
+
+    /// Whether a booking makes sense.
+    pub(super) fn check_booking(&self, booking: &Booking) -> Result<(), QueueError> {
         let fault = |reason| QueueError::Booking { name: booking.name.clone(), reason };
         if booking.until <= booking.from {
             return Err(fault("ends before it begins"));
@@ -35,13 +50,6 @@ impl Scheduler {
             self.world.framework(),
             request,
         )?;
-        self.end_booking(&booking.name);
-        let number = self.take_number();
-        for time in [booking.from, booking.until] {
-            self.timers.insert((time, Timer::Booking(number)));
-        }
-        self.holds.book(number, booking);
-        self.follow();
         Ok(())
     }
 
@@ -60,7 +68,32 @@ impl Scheduler {
 
     /// The bookings, in the order in which they came. O(their pods).
     pub fn bookings(&self) -> Vec<BookingView> {
-        self.holds.bookings().collect()
+        holds::bookings(&self.holds).collect()
+    }
+
+    /// Follows the bookings: says what has changed, tries owners, and evicts borrowers that are late.
+    pub(super) fn update_bookings(&mut self) {
+        let (steps, searches) = self.holds.update_bookings(&mut self.world);
+        let timers = searches.into_iter().map(|(time, number)| (time, Timer::Booking(number)));
+        self.timers.extend(timers);
+        for mut step in steps {
+            if matches!(step.change, Some(BookingChange::Ended { .. })) {
+                self.room_released(&step.nodes);
+            } else {
+                self.note_pods_on(&step.nodes);
+            }
+            if let Some(change) = step.change.take() {
+                self.report.decide(Decision::Booking { name: step.name.clone(), change });
+            }
+            for id in asleep(&self.groups, &step.owners, self.world.now()) {
+                self.set_phase(id, Phase::Queued);
+                self.emit(id, GroupChange::Queued);
+            }
+            for id in late(&self.world, &self.groups, &step) {
+                let cause = EvictionCause::Booking { name: step.name.clone() };
+                self.evict_overdue(id, self.world.now(), cause);
+            }
+        }
     }
 
     fn end_booking(&mut self, name: &str) -> bool {
@@ -90,6 +123,13 @@ pub(super) fn borrower<'a>(
         end: all.iter().map(|(_, own)| end(own)).max()?,
         is_preemptible: all.iter().all(|(_, own)| !own.root().non_preemptible),
         groups: all.iter().map(|(id, own)| (*id, own.name())).collect(),
+        repairs: all.iter().all(|(_, own)| own.is_repaired()),
+        pods: all
+            .iter()
+            .flat_map(|(_, own)| own.members().values())
+            .filter(|member| member.is_ready())
+            .map(Member::pod)
+            .collect(),
         queue,
     })
 }
@@ -112,14 +152,12 @@ pub(super) fn late(world: &World, groups: &Groups, step: &BookingStep) -> Vec<Gr
 }
 
 /// Groups of owners that wait for room.
-pub(super) fn asleep(groups: &Groups, owners: &[BookingOwner]) -> Vec<GroupId> {
-    let is_owner = |own: &QueuedGroup| {
-        owners.iter().any(|owner| match owner {
-            BookingOwner::Group(name) => own.name() == name,
-            BookingOwner::Queue(queue) => own.root().queue == *queue,
-        })
+pub(super) fn asleep(groups: &Groups, owners: &[BookingOwner], now: Time) -> Vec<GroupId> {
+    let is_owner = |id: GroupId| {
+        let who = borrower(groups, &[id], now);
+        who.is_some_and(|who| owners.iter().any(|owner| who.is(owner)))
     };
-    let waits = |own: &QueuedGroup| matches!(own.phase(), Phase::Unschedulable(_)) && is_owner(own);
-    let all = groups.iter().filter(|(_, own)| !owners.is_empty() && waits(own));
+    let waits = |own: &QueuedGroup| matches!(own.phase(), Phase::Unschedulable(_));
+    let all = groups.iter().filter(|(id, own)| !owners.is_empty() && waits(own) && is_owner(**id));
     all.map(|(id, _)| *id).collect()
 }

@@ -3,18 +3,21 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::ControlFlow;
 use core::time::Duration;
 
+use super::repair::{booking_of, own_work, room_elsewhere, work_of};
 use super::seek::{Found, Yielding};
 use super::{Scheduler, Timer};
 use crate::base::Time;
 use crate::model::PodGroup;
 use crate::preempt::Victim;
-use crate::queue::groups::Phase;
-use crate::queue::holds::{Hold, Holds, UnitMove, View};
+use crate::queue::groups::{Phase, QueuedGroup};
+use crate::queue::holds::{self, Hold, Holds, UnitMove, View};
 use crate::queue::removals::{Removal, Stage, Why, pod_name};
 use crate::queue::tenancy::Tenancy;
-use crate::queue::terms::decision::Decision;
+use crate::queue::terms::booking::{Booking, BookingOwner};
+use crate::queue::terms::decision::{Decision, EvictionCause, RepairCosts, RepairWay};
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::queue::terms::observe::{GroupChange, ReservationEnd};
 use crate::queue::terms::shortage::Shortage;
@@ -29,10 +32,104 @@ const CANDIDATES: usize = 64;
 const CLAIMS_AT_ONCE: u32 = 8;
 
 impl Scheduler {
-    /// The victims of least cost, with the plan that they make room for. With tenants, the groups
-    /// that quota names are tried first, then quota and room are searched at once.
+    /// The victims of least cost, with the plan that they make room for. Members above the minima of
+    /// their gangs come first, if settings say so. No gang falls or moves so that others only grow.
     fn find_victims(&mut self, id: GroupId, tree: &PodGroup) -> Option<Found> {
+        let elastic = self.world.settings().elastic;
+        if !elastic.by_turns && !elastic.takes_surplus_first() {
+            return self.find_any(id, tree);
+        }
+        let found = self.find_surplus(id, tree);
+        let gang = self.groups.gang_group(id).unwrap_or_default();
+        let grows = |own: &GroupId| self.groups.get(own).is_some_and(QueuedGroup::only_grows);
+        if found.is_some() || gang.iter().all(grows) {
+            return found;
+        }
+        self.find_any(id, tree)
+    }
+
+    /// The victims of least cost among all. With tenants, the groups that quota names are tried first,
+    /// then quota and room are searched at once.
+    fn find_any(&mut self, id: GroupId, tree: &PodGroup) -> Option<Found> {
         self.find_beside_named(id, tree).or_else(|| self.find_jointly(id, tree))
+    }
+
+    /// The cheapest way for a gang that failing nodes took members from, if it is one. `found` is what
+    /// the search for victims came to. It breaks off if the gang moves.
+    fn repair(&mut self, id: GroupId, found: Option<Found>) -> ControlFlow<(), Option<Found>> {
+        let Some(settings) = self.world.settings().elastic.repair else {
+            return ControlFlow::Continue(found);
+        };
+        let Some(queued) = self.groups.get(&id).filter(|own| own.is_repaired()) else {
+            return ControlFlow::Continue(found);
+        };
+        let goes_now = |own: &Found| own.victims.is_empty() && own.moves.is_empty();
+        let missing = queued.missing();
+        if missing == 0 || self.holds.claims(id) || found.as_ref().is_some_and(goes_now) {
+            return ControlFlow::Continue(found);
+        }
+        let worth = u64::try_from(settings.worth.as_millis()).unwrap_or(u64::MAX);
+        let is_alone = self.groups.gang_group(id).is_ok_and(|gang| gang.len() == 1);
+        let name = booking_of(queued);
+        let may_move = is_alone
+            && !self.holds.is_moving(id)
+            && !holds::bookings(&self.holds).any(|own| own.booking.name == name);
+        let room = may_move.then(|| room_elsewhere(&self.world, queued)).flatten();
+        let (work, policy) = (self.removals.running_work(), &*self.policy);
+        let costs = RepairCosts {
+            stays: queued.runs_minimum().then(|| worth.saturating_mul(missing.into())),
+            yields: found.as_ref().map(|found| work_of(&self.world, found)),
+            moves: room.as_ref().and_then(|_| own_work(&self.world, work, policy, queued)),
+        };
+        let mut way = costs.cheapest();
+        if let (Some(RepairWay::Move), Some(room)) = (way, room)
+            && !self.keep_elsewhere(id, room)
+        {
+            way = RepairCosts { moves: None, ..costs }.cheapest();
+        }
+        let Some(way) = way else { return ControlFlow::Continue(found) };
+        if self.groups.get_mut(&id).is_some_and(|queued| queued.say_repair(way))
+            && let Some(group) = self.groups.get(&id).map(|queued| queued.name().clone())
+        {
+            self.report.decide(Decision::Repair { group, missing, way, costs });
+        }
+        if way == RepairWay::Yield {
+            return ControlFlow::Continue(found);
+        }
+        if let Some(found) = found {
+            self.withdraw(found.admitted);
+        }
+        if way == RepairWay::Stay {
+            return ControlFlow::Continue(None);
+        }
+        self.evict_overdue(id, self.world.now(), EvictionCause::Repair);
+        ControlFlow::Break(())
+    }
+
+    /// Keeps room for all of a group under a name, until it starts there. Returns whether it is kept.
+    fn keep_elsewhere(&mut self, id: GroupId, room: PodGroup) -> bool {
+        let Some(settings) = self.world.settings().elastic.repair else { return false };
+        let Some(queued) = self.groups.get(&id) else { return false };
+        let pods = room.all_pods().len();
+        let now = self.world.now();
+        let until = now.after(settings.move_within);
+        if until <= now {
+            return false;
+        }
+        let name = booking_of(queued);
+        let owner = BookingOwner::Group(queued.name().clone());
+        let booking = Booking::new(name.clone(), room, (now, until)).owner(owner).once();
+        let number = self.take_number();
+        self.timers.insert((until, Timer::Booking(number)));
+        holds::book(&mut self.holds, number, booking);
+        self.update_bookings();
+        let kept = holds::bookings(&self.holds).find(|view| view.booking.name == name);
+        let is_kept = kept.is_some_and(|view| view.kept.values().sum::<usize>() == pods);
+        if !is_kept {
+            let free = self.holds.end_booking(&mut self.world, number);
+            self.room_released(&free);
+        }
+        is_kept
     }
 
     /// A search for victims, and the claim to their room if there are some. Returns whether the
@@ -45,11 +142,17 @@ impl Scheduler {
             Shortage::Refused { .. } => !self.refusals.last(self.world.now()),
             _ => false,
         };
-        if settings.preemption.is_none() || waits {
+        if waits {
             return false;
+        }
+        if settings.preemption.is_none() {
+            return self.repair(id, None).is_break();
         }
         let Ok(gang) = self.groups.gang_group(id) else { return false };
         let id = gang.first().copied().unwrap_or(id);
+        let strict = self.groups.get(&id).filter(|_| gang.len() == 1);
+        let strict = strict.and_then(QueuedGroup::repair_tree);
+        let tree = strict.as_ref().unwrap_or(tree);
         // A group that moves has its places.
         if gang.iter().any(|own| self.holds.is_moving(*own)) || !self.is_of_one_queue(&gang) {
             return false;
@@ -72,6 +175,7 @@ impl Scheduler {
             return false;
         }
         let found = self.find_victims(id, tree);
+        let ControlFlow::Continue(found) = self.repair(id, found) else { return true };
         let is_found = found.is_some();
         if let Some(queued) = self.groups.get_mut(&id) {
             let in_row = queued.count_search(is_found);
@@ -243,7 +347,7 @@ impl Scheduler {
             return may && self.preempt(id, tree, shortage);
         }
         let owners = self.holds.room(id).map_or_else(Vec::new, |own| own.owners().to_vec());
-        let has_quota = owners.iter().all(|own| self.quota_suffices(*own));
+        let has_quota = self.quota_suffices_for(&owners);
         if has_quota && self.suffices(id, false) {
             return false;
         }

@@ -4,7 +4,7 @@ use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Scheduler, Timer};
+use super::{Scheduler, Timer, losses};
 use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
@@ -132,6 +132,10 @@ impl Scheduler {
         } else {
             self.groups.insert(id, QueuedGroup::new(tree, leaves, self.world.now()));
             self.emit(id, GroupChange::Added);
+        }
+        let elastic = self.world.settings().elastic;
+        if let Some(queued) = self.groups.get_mut(&id) {
+            queued.set_turns(elastic.by_turns, elastic.repair.is_some());
         }
         self.watch_run_time(id, former_limit);
         self.group_changed(id)?;
@@ -272,10 +276,16 @@ impl Scheduler {
                 if applied == Applied::Changed {
                     self.refusals.forget_node(&name);
                     self.node_changed(&name, None);
+                    let groups = self.groups.groups_on(self.world.cluster(), &name);
+                    let before = losses::running_of(&self.groups, &groups);
                     for (id, seq) in self.groups.members_on(self.world.cluster(), &name) {
                         self.groups.read_node(self.world.cluster(), id, seq);
                     }
-                    for id in self.groups.groups_on(self.world.cluster(), &name) {
+                    for (id, after) in losses::running_of(&self.groups, &groups) {
+                        let before = before.get(&id).copied().unwrap_or(after);
+                        losses::note_back(&mut self.groups, id, after.saturating_sub(before));
+                    }
+                    for id in groups {
                         self.settle_linked(id);
                     }
                 }

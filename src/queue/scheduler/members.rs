@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::Scheduler;
+use super::{Scheduler, losses};
 use crate::base::ObjectName;
 use crate::model::Pod;
 use crate::queue::groups::{Member, MemberState, full_name};
@@ -129,10 +129,19 @@ impl Scheduler {
     ) -> Result<Applied, StateError> {
         let full = format!("{namespace}/{name}");
         let node = self.node_of(&namespace, &name);
+        let member = self.groups.member(&full);
+        let known = (&self.world, &self.removals);
+        let is_lost = |(id, seq)| losses::is_on_failing_node(known, &self.groups, id, seq);
+        let is_lost = member.is_some_and(is_lost);
         let event = Event::PodDeleted { namespace, name, version };
         let applied = self.world.apply(event)?;
         if applied == Applied::Stale {
             return Ok(applied);
+        }
+        if let Some((id, _)) = member.filter(|_| is_lost)
+            && let Some(queued) = self.groups.get_mut(&id)
+        {
+            queued.lose(1);
         }
         if let Some(node) = node {
             self.backfill.note_freed();

@@ -2,8 +2,9 @@
 //!
 //! Files call downwards only, in this order: `notes`, `quota`, `pods`, `phases`, `cancellation`,
 //! `room_ends`, `settle`, `plans`, `places`, `results`, `nomination`, `held_places`, `moves`. Then
-//! come `victims`, `seek`, `bookings`, `attempt`, `claims`, `reservation`, `backfill`, `turns`, `timers`,
-//! `decide`, and at last inputs: `tenants`, `members`, `inputs`.
+//! come `victims`, `seek`, `bookings`, `attempt`, `surplus`, `claims`, `reservation`, `backfill`, `turns`,
+//! `timers`, `decide`, and at last inputs: `tenants`, `members`, `inputs`. `losses` and `repair` are
+//! functions of owners.
 
 mod attempt;
 mod backfill;
@@ -15,6 +16,7 @@ mod decide;
 mod held_places;
 mod inputs;
 mod jointly;
+mod losses;
 mod members;
 mod moves;
 mod nomination;
@@ -24,13 +26,17 @@ mod places;
 mod plans;
 mod pods;
 mod quota;
+mod repair;
 mod reservation;
 mod results;
 mod room_ends;
 mod seek;
 mod settle;
+mod size;
 #[cfg(feature = "serde")]
 mod snapshot;
+mod spares;
+mod surplus;
 mod tenants;
 mod timers;
 mod turns;
@@ -402,7 +408,7 @@ impl Scheduler {
             {
                 continue;
             }
-            if let Some(tree) = self.groups.joint_tree(&groups) {
+            if let Some(tree) = self.groups.whole_tree(&groups) {
                 needs.push(
                     self.world.request(&tree, queued.strategy(), now).with_group(tree.clone()),
                 );

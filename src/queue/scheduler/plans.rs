@@ -42,6 +42,11 @@ impl Scheduler {
             self.end_reservation(id, ReservationEnd::Used);
         }
         let now = self.world.now();
+        for id in &groups {
+            if let Some(queued) = self.groups.get_mut(id) {
+                queued.end_turn(now);
+            }
+        }
         let (held_by, until) = match held {
             Some((until, by)) => {
                 let own = groups

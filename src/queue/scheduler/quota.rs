@@ -1,15 +1,19 @@
 //! Quota: steps in which the tenancy is told, and answers.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{Scheduler, Timer};
 use crate::base::Time;
 use crate::model::PodGroup;
 use crate::preempt::{Move, Victim};
+use crate::queue::groups::Groups;
 use crate::queue::holds::KeptQuota;
-use crate::queue::removals::pod_name;
-use crate::queue::tenancy::{Admitted, Owners, Refusal, Sought, Tenancy, whole_victim};
+use crate::queue::removals::{Removal, pod_name};
+use crate::queue::tenancy::{
+    self, Admitted, Lifted, Owners, Refusal, Sought, Tenancy, whole_victim,
+};
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::ids::GroupId;
 use crate::state::Plan;
@@ -19,7 +23,9 @@ impl Scheduler {
     pub(super) fn tenancy_and_owners(&mut self) -> Option<(&mut Tenancy, Owners<'_>)> {
         let (world, groups, holds) = (&self.world, &self.groups, &self.holds);
         let owners = Owners { world, groups, holds, removals: &self.removals };
-        Some((self.tenancy.as_mut()?, owners))
+        let tenancy = self.tenancy.as_mut()?;
+        tenancy::advance(tenancy, world.now());
+        Some((tenancy, owners))
     }
 
     /// Sets timers for searches for victims.
@@ -50,6 +56,7 @@ impl Scheduler {
     /// Charges the groups of a plan for the pods that are placed.
     pub(super) fn charge_plan(&mut self, admitted: Vec<Admitted>, plan: &Plan) {
         if let Some(tenancy) = &mut self.tenancy {
+            tenancy::advance(tenancy, self.world.now());
             tenancy.charge_plan(admitted, plan, self.world.now());
         }
     }
@@ -60,6 +67,7 @@ impl Scheduler {
         let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
         let is_there = self.world.cluster().pod(namespace, name).is_some();
         if !is_there && !self.holds.has_place(pod) {
+            tenancy::advance(tenancy, self.world.now());
             tenancy.discharge(pod);
         }
     }
@@ -99,13 +107,6 @@ impl Scheduler {
         }
     }
 
-    /// Lets groups be named again that were protected until now.
-    pub(super) fn release_kept_until_now(&mut self) {
-        if let Some(tenancy) = &mut self.tenancy {
-            tenancy.release_kept_until(self.world.now());
-        }
-    }
-
     /// A group that gives back, as one unit.
     pub(super) fn whole_victim(&self, id: GroupId) -> Option<Victim> {
         Some(whole_victim(&self.world, self.groups.get(&id)?))
@@ -139,6 +140,20 @@ impl Scheduler {
         tenancy.is_none_or(|(tenancy, owners)| tenancy.suffices(owners, id))
     }
 
+    /// Whether the quota that is reserved for groups suffices once all that leave have gone: whole groups,
+    /// and members of groups that stay.
+    pub(super) fn quota_suffices_for(&mut self, owners: &[GroupId]) -> bool {
+        let Some(tenancy) = &mut self.tenancy else { return true };
+        let leaves = |own: &&Removal| own.is_victim() && own.retry_at().is_none();
+        let going = self.removals.iter().filter(leaves).flat_map(Removal::names).collect();
+        let lifted = lift_members(&self.groups, tenancy, &going);
+        let suffices = owners.iter().all(|own| self.quota_suffices(*own));
+        if let Some(tenancy) = &mut self.tenancy {
+            lifted.into_iter().rev().for_each(|own| tenancy.restore_charges(own));
+        }
+        suffices
+    }
+
     /// Whether quota would still name a victim of another queue; true without tenants.
     pub(super) fn is_still_named(&mut self, by: GroupId, root: GroupId) -> bool {
         let Some((tenancy, owners)) = self.tenancy_and_owners() else { return true };
@@ -165,4 +180,30 @@ impl Scheduler {
         self.release_kept(id);
         added
     }
+}
+
+/// Takes charges of members out of the sums for a moment, of groups that stay.
+fn lift_members(groups: &Groups, tenancy: &mut Tenancy, pods: &BTreeSet<String>) -> Vec<Lifted> {
+    let mut of_root: BTreeMap<GroupId, Vec<String>> = BTreeMap::new();
+    for pod in pods {
+        let Some((root, _)) = groups.member(pod) else { continue };
+        if groups.get(&root).is_some_and(|own| !own.leaves_whole()) {
+            of_root.entry(root).or_default().push(pod.clone());
+        }
+    }
+    let lift = |(root, pods): (GroupId, Vec<String>)| tenancy.lift_charges(root, &pods);
+    of_root.into_iter().filter_map(lift).collect()
+}
+
+/// Whether a group may have the quota that it wants once pods have gone.
+pub(super) fn fits_without(
+    groups: &Groups,
+    tenancy: &mut Tenancy,
+    pods: &BTreeSet<String>,
+    wanted: &Admitted,
+) -> bool {
+    let lifted = lift_members(groups, tenancy, pods);
+    let fits = tenancy.fits_with(wanted);
+    lifted.into_iter().rev().for_each(|own| tenancy.restore_charges(own));
+    fits
 }

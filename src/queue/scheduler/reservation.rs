@@ -14,7 +14,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::attempt::AttemptResult;
-use super::bookings::{asleep, late};
 use super::{Scheduler, Timer};
 use crate::framework::Evaluation;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
@@ -24,8 +23,6 @@ use crate::queue::holds::{Drain, Holds, differing_nodes, free_part, put_again};
 use crate::queue::line::shortage::{KnownRoom, needed_members, shapes};
 use crate::queue::settings::ReservationPolicy;
 use crate::queue::terms::RESERVED_NAMESPACE;
-use crate::queue::terms::booking::BookingChange;
-use crate::queue::terms::decision::{Decision, EvictionCause};
 use crate::queue::terms::ids::GroupId;
 use crate::queue::terms::observe::{GroupChange, ReservationEnd};
 use crate::queue::terms::wake::WakeCondition;
@@ -84,31 +81,6 @@ impl Scheduler {
         // A nomination is tried before anything else.
         nominated.extend(chosen);
         self.refresh_reservations(&nominated);
-    }
-
-    /// Follows the bookings: says what has changed, tries owners, and evicts borrowers that are late.
-    fn update_bookings(&mut self) {
-        let (steps, searches) = self.holds.update_bookings(&mut self.world);
-        let timers = searches.into_iter().map(|(time, number)| (time, Timer::Booking(number)));
-        self.timers.extend(timers);
-        for mut step in steps {
-            if matches!(step.change, Some(BookingChange::Ended { .. })) {
-                self.room_released(&step.nodes);
-            } else {
-                self.note_pods_on(&step.nodes);
-            }
-            if let Some(change) = step.change.take() {
-                self.report.decide(Decision::Booking { name: step.name.clone(), change });
-            }
-            for id in asleep(&self.groups, &step.owners) {
-                self.set_phase(id, Phase::Queued);
-                self.emit(id, GroupChange::Queued);
-            }
-            for id in late(&self.world, &self.groups, &step) {
-                let cause = EvictionCause::Booking { name: step.name.clone() };
-                self.evict_overdue(id, self.world.now(), cause);
-            }
-        }
     }
 
     /// Start of a reservation, unless the group would not fit an empty cluster.

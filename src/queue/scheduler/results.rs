@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::Scheduler;
+use super::{Scheduler, losses};
 use crate::base::{ObjectName, Time};
 use crate::queue::groups::{Member, MemberState, Phase, QueuedGroup, full_name};
 use crate::queue::holds::Hold;
@@ -91,6 +91,7 @@ impl Scheduler {
                 self.node_changed(&node, None);
             }
             self.groups.set_state(id, seq, MemberState::Bound);
+            losses::note_back(&mut self.groups, id, 1);
             self.has_started(pod.namespace(), pod.name());
             self.report.count(|metrics| &mut metrics.bound);
             self.update_health(id);
@@ -112,6 +113,7 @@ impl Scheduler {
         self.groups.read_node(self.world.cluster(), id, seq);
         self.charge_bound(id, seq);
         if !leaves {
+            losses::note_back(&mut self.groups, id, 1);
             self.place_taken(id, seq);
             return;
         }
@@ -249,6 +251,7 @@ impl Scheduler {
 
     /// Loss of the members on a removed node.
     pub(super) fn node_lost(&mut self, groups: &BTreeSet<GroupId>, members: &[(GroupId, u64)]) {
+        losses::note_lost(&mut self.groups, members);
         for &(id, seq) in members {
             let Some(queued) = self.groups.get(&id) else { continue };
             let Some(member) = queued.members().get(&seq) else { continue };
@@ -277,6 +280,8 @@ impl Scheduler {
             return;
         };
         let (pod, state) = (member.pod().full_name(), member.state());
+        let known = (&self.world, &self.removals);
+        losses::note_left(known, &mut self.groups, id, seq);
         self.groups.set_state(id, seq, MemberState::Pending);
         self.remove_pod(pod.namespace(), pod.name());
         match state {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::Scheduler;
 use crate::base::{ObjectName, Time};
-use crate::queue::tenancy::Tenancy;
+use crate::queue::tenancy::{self, Tenancy};
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::ids::GroupId;
 use crate::queue::terms::shortage::Shortage;
@@ -131,6 +131,7 @@ impl Scheduler {
     ) -> Result<(), QueueError> {
         self.world.advance(now);
         let Some(tenancy) = &mut self.tenancy else { return Err(QueueError::NoTenants) };
+        tenancy::advance(tenancy, self.world.now());
         let waiting = tenancy.change(change)?;
         if let Some((tenancy, owners)) = self.tenancy_and_owners() {
             tenancy.charge_known(owners);

@@ -76,7 +76,13 @@ impl Scheduler {
             AttemptResult::Plan(plan, held) => self.start_plan(gang, plan, held),
             AttemptResult::Unschedulable(shortage, wake_on) => {
                 let may_help = !shortage.waits_for_quota_alone();
+                let stays = |own: &Self| own.groups.get(&id).is_some_and(QueuedGroup::stays_below);
+                let stayed = stays(self);
                 if !(may_help && self.preempt(id, &tree, &shortage)) {
+                    if !stayed && stays(self) {
+                        // Some of the members may come back before there is room for all.
+                        return self.attempt(id);
+                    }
                     self.mark_unschedulable(&gang, &shortage, &wake_on);
                 }
             }

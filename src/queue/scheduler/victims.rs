@@ -206,7 +206,10 @@ impl Scheduler {
     /// Time has passed for which a search for victims waited.
     pub(super) fn searches_due(&mut self) {
         self.removals.forget_refused(self.world.now());
-        self.release_kept_until_now();
+        if let Some(tenancy) = &mut self.tenancy {
+            // Groups that were protected until now may be named again.
+            tenancy.release_kept_until(self.world.now());
+        }
         self.removals.set_searches_due();
     }
 

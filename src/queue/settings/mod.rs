@@ -1,12 +1,14 @@
 //! Options of the scheduler.
 
 mod backfill;
+mod elastic;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::time::Duration;
 
 pub use self::backfill::{Backfill, BackfillRule};
+pub use self::elastic::{Elastic, Repair};
 use crate::base::Time;
 use crate::framework::Strategy;
 use crate::place::request::Request;
@@ -67,6 +69,8 @@ pub struct Settings {
     pub on_bind_failure: OnBindFailure,
     /// Preemption by groups that do not fit. `None`: no group preempts.
     pub preemption: Option<PreemptionSettings>,
+    /// Growth beyond minima, members that yield first, and repair.
+    pub elastic: Elastic,
     /// Strategy of groups without one of their own. `None`: the framework's.
     pub strategy: Option<Strategy>,
     /// Step budget of a search; see [`Request::budget`](crate::place::Request::budget).
@@ -93,6 +97,7 @@ impl Default for Settings {
             evict_half_bound: false,
             on_bind_failure: OnBindFailure::UndoAll,
             preemption: None,
+            elastic: Elastic::default(),
             strategy: None,
             budget: Request::DEFAULT_BUDGET,
             salt: 0,
@@ -212,6 +217,13 @@ impl Settings {
     #[must_use]
     pub fn preemption(mut self, settings: PreemptionSettings) -> Settings {
         self.preemption = Some(settings);
+        self
+    }
+
+    /// Sets how gangs grow, give members back and are repaired.
+    #[must_use]
+    pub fn elastic(mut self, elastic: Elastic) -> Settings {
+        self.elastic = elastic;
         self
     }
 

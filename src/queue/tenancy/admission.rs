@@ -11,11 +11,11 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::base::Time;
-use crate::model::{PodGroup, PreemptionPolicy};
+use crate::model::{Owner, PodGroup, PreemptionPolicy};
 use crate::queue::groups::full_name;
 use crate::queue::holds::KeptQuota;
 use crate::queue::tenancy::charges::Charge;
-use crate::queue::tenancy::claims::{GroupClaim, restrict};
+use crate::queue::tenancy::claims::{GroupClaim, claim_of, restrict};
 use crate::queue::tenancy::shortage::{Short, refusal, shortage};
 use crate::queue::tenancy::standing::{Standing, standing};
 use crate::queue::tenancy::{Owners, Tenancy};
@@ -24,7 +24,8 @@ use crate::queue::terms::shortage::{QuotaReason, Shortage};
 use crate::queue::terms::wake::WakeCondition;
 use crate::queue::world::World;
 use crate::quota::{
-    AssignmentMode, HolderId, QueueId, QuotaAssignment, QuotaDecision, QuotaError, Usage, Yields,
+    AssignmentMode, Claim, HolderId, QueueId, QuotaAssignment, QuotaDecision, QuotaError, Usage,
+    Yields,
 };
 use crate::state::Plan;
 
@@ -74,12 +75,7 @@ impl Sought {
 impl Tenancy {
     /// The claim of a group's pending members.
     pub(super) fn group_claim(&self, owners: Owners<'_>, id: GroupId) -> Option<GroupClaim> {
-        let Owners { world, groups, .. } = owners;
-        let queued = groups.get(&id)?;
-        let tree = self.tenants.tree();
-        let counted = self.tenants.counts_known_only();
-        let known = |resource: &str| !counted || tree.knows(resource);
-        Some(GroupClaim::new(queued, world.now(), &known))
+        Some(claim_of(&self.tenants, owners.world, owners.groups.get(&id)?))
     }
 
     /// Admits groups to quota, all or none, and keeps the tree on the nodes of their flavors. The
@@ -137,7 +133,7 @@ impl Tenancy {
         };
         let leaf = self.leaf(&refused.claim.queue).filter(|leaf| self.tenants.is_active(*leaf));
         let short = match leaf {
-            Some(leaf) => shortage(&self.tenants, leaf, &refused.claim, &decision),
+            Some(leaf) => shortage(&mut self.tenants, leaf, &refused.claim, &decision),
             None => Short::nowhere(QuotaReason::Inactive),
         };
         Err(Box::new((refused, short)))
@@ -152,7 +148,7 @@ impl Tenancy {
         assignment: QuotaAssignment,
     ) -> Result<Admitted, Box<GroupClaim>> {
         match self.leaf(&claim.claim.queue) {
-            Some(leaf) if self.tenants.keep(leaf, &assignment.usage, 1).is_ok() => {
+            Some(leaf) if self.tenants.give(&claim.claim, leaf, &assignment.usage, 1).is_ok() => {
                 Ok(Admitted { id, leaf, claim, assignment, is_reserved: false })
             }
             _ => Err(Box::new(claim)),
@@ -169,8 +165,14 @@ impl Tenancy {
     /// Gives up the quota that groups were admitted with.
     pub(in crate::queue) fn withdraw(&mut self, admitted: Vec<Admitted>) {
         for given in admitted {
-            let _ = self.tenants.keep(given.leaf, &given.assignment.usage, -1);
+            self.take_back(&given);
         }
+    }
+
+    /// Takes back the quota that one group was admitted with.
+    fn take_back(&mut self, given: &Admitted) {
+        let Admitted { leaf, claim, assignment, .. } = given;
+        let _ = self.tenants.give(&claim.claim, *leaf, &assignment.usage, -1);
     }
 
     /// Charges the groups of a plan for the pods that are placed.
@@ -183,7 +185,7 @@ impl Tenancy {
         let placed: BTreeSet<String> =
             plan.assignments().map(|assignment| full_name(assignment.pod())).collect();
         for given in admitted {
-            let _ = self.tenants.keep(given.leaf, &given.assignment.usage, -1);
+            self.take_back(&given);
             let pods = given.claim.charges(&given.assignment, &self.tenants);
             let pods = pods.into_iter().filter(|(pod, _)| placed.contains(pod));
             let mut charge = self.charges.get(&given.id).cloned().unwrap_or_else(|| Charge {
@@ -193,6 +195,7 @@ impl Tenancy {
                 created: given.claim.claim.created,
                 since: now,
                 preemptible: given.claim.claim.preemptible,
+                owner: given.claim.claim.owner.clone(),
                 pods: BTreeMap::new(),
             });
             charge.pods.extend(pods);
@@ -265,14 +268,13 @@ impl Tenancy {
     ) -> Result<(Reclaim, Vec<GroupId>), QuotaError> {
         let first = self.decide_claim(owners, claim, ends)?;
         let mut last = None;
-        let mut aside: BTreeMap<GroupId, (String, QueueId, Usage)> = BTreeMap::new();
+        let mut aside: BTreeMap<GroupId, (String, Owner, QueueId, Usage)> = BTreeMap::new();
         let mut back = Vec::new();
         while let Some(id) = self.last_reserved(owners, claim, last.as_ref().unwrap_or(&first)) {
-            let Some(name) = owners.groups.get(&id).map(|queued| queued.name().to_string()) else {
-                break;
-            };
+            let Some(queued) = owners.groups.get(&id) else { break };
+            let (name, owner) = (queued.name().to_string(), queued.root().owner.clone());
             let Some((leaf, usage)) = self.tenants.unreserve(&name) else { break };
-            aside.insert(id, (name, leaf, usage));
+            aside.insert(id, (name, owner, leaf, usage));
             // Guarantees hold for groups that go for the reserved claim alone: they stay without it.
             back.extend(self.hold_back(owners, &[id]));
             last = self.decide_claim(owners, claim, ends).ok();
@@ -281,8 +283,8 @@ impl Tenancy {
             }
         }
         self.let_go(back);
-        for (name, leaf, usage) in aside.values() {
-            let _ = self.tenants.reserve(name, *leaf, usage);
+        for (name, owner, leaf, usage) in aside.values() {
+            let _ = self.tenants.reserve_for(name, owner, *leaf, usage);
         }
         let queues: BTreeSet<&str> = aside.keys().filter_map(|id| queue_of(owners, *id)).collect();
         let running = |found: &Reclaim| {
@@ -448,9 +450,19 @@ impl Tenancy {
         })
     }
 
+    /// Whether a group may have the amounts that it wants now, in whatever way.
+    pub(in crate::queue) fn fits_with(&mut self, wanted: &Admitted) -> bool {
+        let decision = self.tenants.decide(&wanted.claim.claim);
+        decision.is_ok_and(|own| {
+            own.assignment.mode == AssignmentMode::Fit
+                && own.assignment.usage == wanted.assignment.usage
+        })
+    }
+
     /// Keeps the quota that a group wants; `None` if no sum can hold it.
     pub(in crate::queue) fn keep_wanted(&mut self, wanted: Admitted) -> Option<Admitted> {
-        self.tenants.keep(wanted.leaf, &wanted.assignment.usage, 1).ok().map(|()| wanted)
+        let Admitted { leaf, claim, assignment, .. } = &wanted;
+        self.tenants.give(&claim.claim, *leaf, &assignment.usage, 1).ok().map(|()| wanted)
     }
 
     /// Reserves the quota that groups were given, until their victims have gone. Returns the quota,
@@ -460,10 +472,12 @@ impl Tenancy {
         admitted: Vec<Admitted>,
     ) -> BTreeMap<GroupId, KeptQuota> {
         let mut kept = BTreeMap::new();
-        for Admitted { id, leaf, claim, assignment, .. } in admitted {
+        for given in admitted {
+            self.take_back(&given);
+            let Admitted { id, leaf, claim, assignment, .. } = given;
             let claim = &claim.claim;
-            let _ = self.tenants.keep(leaf, &assignment.usage, -1);
-            let _ = self.tenants.reserve(&claim.name, leaf, &assignment.usage);
+            let Claim { name, owner, .. } = claim;
+            let _ = self.tenants.reserve_for(name, owner, leaf, &assignment.usage);
             kept.insert(id, KeptQuota::new(&claim.pod_sets, &assignment, &self.tenants));
         }
         kept
@@ -513,7 +527,7 @@ impl Tenancy {
             return None;
         }
         let assignment = reserved.assignment(usage, &self.tenants);
-        self.tenants.keep(leaf, &assignment.usage, 1).ok()?;
+        self.tenants.give(&claim.claim, leaf, &assignment.usage, 1).ok()?;
         Some(Admitted { id, leaf, claim: claim.clone(), assignment, is_reserved: true })
     }
 

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::base::Time;
-use crate::model::Pod;
+use crate::model::{Owner, Pod};
 use crate::queue::tenancy::claims::{amounts_of, is_node_of};
 use crate::queue::terms::ids::GroupId;
 use crate::quota::{QueueKind, ResourceGroup, Tenants};
@@ -27,6 +27,9 @@ pub(super) struct Charge {
     /// Whether it may be evicted; `None`: as the dialect says.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(super) preemptible: Option<bool>,
+    /// The user that it is of.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Owner::is_none"))]
+    pub(super) owner: Owner,
     /// By pod: flavor, resource, amount.
     pub(super) pods: BTreeMap<String, Vec<(String, String, i64)>>,
 }

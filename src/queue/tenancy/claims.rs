@@ -12,8 +12,11 @@ use crate::model::{
     Amounts, DeviceAsk, GroupPolicy, NodeSelector, NodeSelectorTerm, Operator, Pod, PodGroup,
     PodShape, Requirement,
 };
-use crate::queue::groups::{MemberState, QueuedGroup, full_name};
-use crate::quota::{Claim, Flavor, PREEMPTIBLE_LABEL, PodSet, QuotaAssignment, Tenants};
+use crate::queue::groups::{QueuedGroup, full_name};
+use crate::queue::world::World;
+use crate::quota::{
+    AssignmentMode, Claim, Flavor, PREEMPTIBLE_LABEL, PodSet, QuotaAssignment, Tenants,
+};
 use crate::state::{Cluster, NodeView};
 
 /// The thousandths of a whole device.
@@ -70,13 +73,15 @@ impl GroupClaim {
         counted: &dyn Fn(&str) -> bool,
     ) -> GroupClaim {
         let mut claim = Claim::new(queued.name().clone(), queued.root().queue.clone())
+            .owner(queued.root().owner.clone())
             .priority(i64::from(queued.root().priority))
             .created(queued.ready_since().unwrap_or(now));
         let mut sets: Vec<(usize, &Arc<PodShape>, Vec<String>)> = Vec::new();
-        let pending = queued.members().values().filter(|member| {
-            member.state() == MemberState::Pending && member.pod().scheduling_gates.is_empty()
+        let turn = queued.in_turn();
+        let pending = queued.members().iter().filter(|(seq, member)| {
+            member.is_ready() && turn.as_ref().is_none_or(|turn| turn.contains(seq))
         });
-        for member in pending {
+        for (_, member) in pending {
             let shape = member.pod().shape();
             let own = sets.iter_mut().find(|(leaf, other, _)| {
                 *leaf == member.leaf() && (Arc::ptr_eq(other, shape) || **other == *shape)
@@ -95,11 +100,7 @@ impl GroupClaim {
             }
             claim.preemptible = claim.preemptible.or(preemptible(queued.root(), shape));
             let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
-            let mut requests = Amounts::new();
-            for (name, amount) in each.iter() {
-                requests.set(name, amount.saturating_mul(i64::from(count)));
-            }
-            let mut set = PodSet::new(index.to_string(), count, requests);
+            let mut set = PodSet::new(index.to_string(), count, times(&each, count));
             set.node_selector.clone_from(&shape.node_selector);
             set.affinity = shape.node_affinity.as_ref().and_then(|own| own.required.clone());
             set.tolerations.clone_from(&shape.tolerations);
@@ -110,7 +111,10 @@ impl GroupClaim {
             && let GroupPolicy::Gang { min_count } = queued.root().policy
         {
             let there = count.existing.saturating_sub(count.pending).saturating_add(count.done);
-            let least = min_count.saturating_sub(u32::try_from(there).unwrap_or(u32::MAX));
+            let least = queued
+                .turn_minimum()
+                .unwrap_or(min_count)
+                .saturating_sub(u32::try_from(there).unwrap_or(u32::MAX));
             set.min_count = Some(least.clamp(1, set.count.max(1)));
         }
         GroupClaim { claim, pods }
@@ -137,6 +141,69 @@ impl GroupClaim {
         }
         charges
     }
+}
+
+/// The claim of a group's pending members.
+pub(super) fn claim_of(tenants: &Tenants, world: &World, queued: &QueuedGroup) -> GroupClaim {
+    let counted = tenants.counts_known_only();
+    let known = |name: &str| !counted || tenants.tree().knows(name);
+    GroupClaim::new(queued, world.now(), &known)
+}
+
+/// Keeps a tree to the members that quota would be given for; `None` if there are none.
+pub(super) fn would_admit(
+    tenants: &mut Tenants,
+    world: &World,
+    queued: &QueuedGroup,
+    tree: &mut PodGroup,
+) -> Option<()> {
+    let claim = claim_of(tenants, world, queued);
+    if claim.claim.pod_sets.is_empty() {
+        return Some(());
+    }
+    tenants.advance(world.now());
+    let assignment = tenants.decide(&claim.claim).ok()?.assignment;
+    let assignment = if assignment.mode == AssignmentMode::Fit {
+        assignment
+    } else {
+        // Dialects may prefer more pods with victims to fewer that fit.
+        most_that_fit(tenants, &claim)?
+    };
+    restrict(tree, &claim, &assignment, tenants, world.cluster());
+    Some(())
+}
+
+/// The assignment of the most pods, fewer than all, of a claim of one pod set that fit without victims;
+/// `None` if fewer than its least number do.
+fn most_that_fit(tenants: &mut Tenants, claim: &GroupClaim) -> Option<QuotaAssignment> {
+    let ([set], [(_, each)]) = (&claim.claim.pod_sets[..], &claim.pods[..]) else { return None };
+    let (mut least, mut most) = (set.min_count.unwrap_or(set.count).max(1), set.count);
+    let mut found = None;
+    while least < most {
+        let count = least + (most - least) / 2;
+        let mut part = claim.claim.clone();
+        for own in &mut part.pod_sets {
+            (own.count, own.min_count, own.requests) = (count, None, times(each, count));
+        }
+        let assignment = tenants.decide(&part).ok().map(|decision| decision.assignment);
+        match assignment.filter(|own| own.mode == AssignmentMode::Fit) {
+            Some(assignment) => {
+                found = Some(assignment);
+                least = count + 1;
+            }
+            None => most = count,
+        }
+    }
+    found
+}
+
+/// The amounts of so many pods.
+fn times(each: &Amounts, count: u32) -> Amounts {
+    let mut all = Amounts::new();
+    for (name, amount) in each.iter() {
+        all.set(name, amount.saturating_mul(i64::from(count)));
+    }
+    all
 }
 
 /// Keeps the pods of a tree on the nodes of the flavors that their claim is given. Pods without

@@ -23,6 +23,7 @@ use self::charges::{Charge, flavors_on};
 use self::claims::{is_node_of, preemptible};
 use self::sleepers::{Place, QuotaSleepers};
 use crate::base::{ObjectName, Time};
+use crate::model::PodGroup;
 use crate::queue::groups::{MemberState, QueuedGroup, full_name};
 use crate::queue::holds::KeptQuota;
 use crate::queue::terms::ids::{GroupId, QueueKey};
@@ -41,6 +42,8 @@ pub(in crate::queue) use self::standing::whole_victim;
 pub(in crate::queue) struct Tenancy {
     tenants: Tenants,
     heads: Heads,
+    /// When the order of heads was last brought in line with past usage.
+    heads_at: Option<Time>,
     charges: BTreeMap<GroupId, Charge>,
     /// Charged pods, by full name.
     charged: BTreeMap<String, GroupId>,
@@ -80,10 +83,16 @@ pub(in crate::queue) struct Lifted {
     due: BTreeSet<QueueId>,
 }
 
+/// Time passes for past usage.
+pub(in crate::queue) fn advance(tenancy: &mut Tenancy, now: Time) {
+    tenancy.tenants.advance(now);
+}
+
 impl Tenancy {
     pub(in crate::queue) fn new(tenants: Tenants) -> Tenancy {
         Tenancy {
             heads: tenants.heads(),
+            heads_at: None,
             tenants,
             charges: BTreeMap::new(),
             charged: BTreeMap::new(),
@@ -148,6 +157,13 @@ impl Tenancy {
         for &(of, _) in usage.iter().filter(|(_, amount)| *amount > 0) {
             self.moved.extend(path.iter().map(|&queue| (queue, of)));
         }
+        if usage.is_empty() {
+            // Work that asks for nothing counts where the number of claims is bounded.
+            let all = path.iter().flat_map(|queue| self.tenants.tree().books(*queue));
+            for (of, _) in all {
+                self.moved.extend(path.iter().map(|&queue| (queue, of)));
+            }
+        }
         self.reclaim_due.extend(path.last());
     }
 
@@ -180,6 +196,7 @@ impl Tenancy {
             let mut claim = Claim::new(charge.holder.clone(), charge.queue.clone());
             (claim.priority, claim.created) = (charge.priority, charge.created);
             claim.preemptible = charge.preemptible;
+            claim.owner.clone_from(&charge.owner);
             let usage = self.usage(&charge.pods);
             let held = match before {
                 Some(holder) => self.tenants.renew(holder, &claim, &usage, charge.since),
@@ -223,6 +240,7 @@ impl Tenancy {
             created: queued.since(),
             since: world.now(),
             preemptible: preemptible(queued.root(), member.pod().shape()),
+            owner: queued.root().owner.clone(),
             pods: BTreeMap::new(),
         });
         charge.pods.insert(pod, charged);
@@ -237,13 +255,20 @@ impl Tenancy {
         charge.priority = i64::from(root.priority);
         let pods = charge.pods.keys().filter_map(|pod| pod_of(owners.world, pod));
         charge.preemptible = pods.fold(None, |own, pod| own.or(preemptible(root, pod.shape())));
-        if root.queue == before.queue {
-            if charge != *before {
+        charge.owner.clone_from(&root.owner);
+        let former = before.clone();
+        if root.queue == former.queue {
+            if charge != former {
+                let is_passed_on = charge.owner != former.owner;
                 self.charge(id, charge);
+                // The former user has more room.
+                if is_passed_on && let Some(leaf) = self.leaf(&former.queue) {
+                    let usage = self.usage(&former.pods);
+                    self.note_moved(leaf, &usage);
+                }
             }
             return;
         }
-        let former = before.clone();
         charge.queue.clone_from(&root.queue);
         self.set_flavors(owners.world, &mut charge);
         self.charge(id, charge);
@@ -321,6 +346,24 @@ impl Tenancy {
             let _ = self.tenants.set_kept(holder, false);
         }
         self.reclaim_due.extend(self.root_of(&charge.queue));
+    }
+
+    /// The quota that a pod is charged with.
+    pub(in crate::queue) fn charge_of(&mut self, pod: &str) -> Usage {
+        let charge = self.charged.get(pod).and_then(|id| self.charges.get(id)?.pods.get(pod));
+        let Some(own) = charge.cloned() else { return Usage::new() };
+        self.usage(&BTreeMap::from([(String::from(pod), own)]))
+    }
+
+    /// Keeps a tree to the members that quota would be given for, on the nodes of their flavors; `None`
+    /// if there are none. Nothing is kept of it.
+    pub(in crate::queue) fn would_admit(
+        &mut self,
+        world: &World,
+        queued: &QueuedGroup,
+        tree: &mut PodGroup,
+    ) -> Option<()> {
+        claims::would_admit(&mut self.tenants, world, queued, tree)
     }
 
     /// Ends the charge for a pod that is gone.

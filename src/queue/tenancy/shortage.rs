@@ -1,6 +1,7 @@
 //! Shortages: the queue where a claim lacks quota, and the test for groups that wait there.
 
 use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -8,7 +9,10 @@ use crate::queue::tenancy::claims::GroupClaim;
 use crate::queue::tenancy::sleepers::Place;
 use crate::queue::terms::shortage::{QuotaReason, Shortage};
 use crate::queue::terms::wake::WakeCondition;
-use crate::quota::{AssignmentMode, Claim, QueueId, QueueKind, QuotaDecision, Tenants, Usage};
+use crate::quota::{
+    AssignmentMode, Claim, FlavorResource, OverLimit, QueueId, QueueKind, QuotaDecision, Tenants,
+    Usage,
+};
 
 /// Whether a group that waits at a place may have what it needs.
 pub(super) fn has_room(tenants: &Tenants, place: Place, queue: &str, needed: i64) -> bool {
@@ -51,6 +55,23 @@ pub(super) fn places(
     all.filter_map(|flavor| Some((at, tree.flavor_resource(flavor, resource)?))).collect()
 }
 
+/// Places where a group waits for work of its user or group to end: each flavor of the resource, or
+/// every resource if the number of claims is bounded.
+pub(super) fn places_of_limit(
+    tenants: &Tenants,
+    leaf: QueueId,
+    at: QueueId,
+    resource: Option<&str>,
+) -> Vec<Place> {
+    if let Some(resource) = resource {
+        return places(tenants, Some(leaf), at, "", resource);
+    }
+    let tree = tenants.tree();
+    let all = tree.path(leaf).flat_map(|queue| tree.books(queue).map(|(of, _)| of));
+    let all: BTreeSet<FlavorResource> = all.collect();
+    all.into_iter().map(|of| (at, of)).collect()
+}
+
 /// The shortage of a claim that no flavor serves while others use them as now. It has no place if
 /// no flavor ever could.
 fn shortage_of_all(tenants: &Tenants, leaf: QueueId, claim: &Claim) -> Short {
@@ -74,11 +95,15 @@ fn shortage_of_all(tenants: &Tenants, leaf: QueueId, claim: &Claim) -> Short {
 
 /// The shortage of a claim, by its assignment.
 pub(super) fn shortage(
-    tenants: &Tenants,
+    tenants: &mut Tenants,
     leaf: QueueId,
     claim: &Claim,
     decision: &QuotaDecision,
 ) -> Short {
+    if let Some(over) = tenants.over_limit(claim, &decision.assignment.usage) {
+        return of_limit(tenants, leaf, over);
+    }
+    let tenants = &*tenants;
     let tree = tenants.tree();
     if decision.assignment.mode == AssignmentMode::NoFit {
         return shortage_of_all(tenants, leaf, claim);
@@ -114,6 +139,20 @@ pub(super) fn shortage(
         available: of.map_or(0, |(of, _)| tenants.room(leaf, of, &usage)),
         reason: QuotaReason::PutAside { group: aside },
     }
+}
+
+/// The shortage of a claim that a limit of its user or group keeps out.
+fn of_limit(tenants: &Tenants, leaf: QueueId, over: OverLimit) -> Short {
+    let tree = tenants.tree();
+    let OverLimit { queue, limited, resource, limit, used, needed, .. } = over;
+    let place = places_of_limit(tenants, leaf, queue, resource.as_deref()).first().copied();
+    let reason = QuotaReason::UserLimit {
+        queue: tree.spec(queue).map(|spec| spec.name.clone()).unwrap_or_default(),
+        limited,
+        resource,
+        limit,
+    };
+    Short { place, needed, available: limit.saturating_sub(used), reason }
 }
 
 /// The reason of a claim that others' usage leaves too little for.
@@ -154,8 +193,8 @@ pub(super) fn refusal(
     let tree = tenants.tree();
     let (flavor, resource) = place.map(|(_, of)| tree.names(of)).unwrap_or_default();
     let at = place.and_then(|(at, _)| tree.spec(at));
-    let pooled = place.is_some_and(|(at, _)| tree.parent(at).is_none())
-        && !matches!(reason, QuotaReason::Limit { .. });
+    let is_limit = matches!(reason, QuotaReason::Limit { .. } | QuotaReason::UserLimit { .. });
+    let pooled = place.is_some_and(|(at, _)| tree.parent(at).is_none()) && !is_limit;
     let lends = place.is_some_and(|(_, of)| {
         let leaf = tree.queue(QueueKind::Leaf, &claim.claim.queue);
         leaf.is_some_and(|leaf| tree.path(leaf).any(|at| tree.sums(at, of).local > 0))
@@ -166,7 +205,12 @@ pub(super) fn refusal(
         flavor: flavor.to_owned(),
         resource: resource.to_owned(),
         // Quota that the root has left says nothing of quota that a queue keeps for itself.
-        needed: if pooled && lends { i64::MIN } else { needed },
+        needed: match reason {
+            // A group that will do with fewer members may be let in by any amount.
+            QuotaReason::UserLimit { .. } if claim.claim.is_elastic() => needed.min(1),
+            _ if pooled && lends => i64::MIN,
+            _ => needed,
+        },
         pooled,
     };
     let shortage = Shortage::Quota {

@@ -6,10 +6,28 @@ use alloc::vec::Vec;
 
 use crate::base::Time;
 use crate::queue::terms::ids::{GroupId, QueueKey};
-use crate::quota::{FlavorResource, QueueId};
+use crate::quota::{FlavorResource, Limited, QueueId, Tenants};
 
 /// A place where a group is short of quota: a queue, a resource in a flavor.
 pub(super) type Place = (QueueId, FlavorResource);
+
+/// A limit of a user or group that keeps a group out.
+#[derive(Debug, Clone)]
+pub(super) struct Bound {
+    pub(super) queue: QueueId,
+    pub(super) limited: Limited,
+    /// `None`: the number of claims.
+    pub(super) resource: Option<String>,
+    /// The most that may be used for the group to be let in.
+    pub(super) most: i64,
+}
+
+impl Bound {
+    /// Whether the limit may let the group in now.
+    fn lets_in(&self, tenants: &Tenants) -> bool {
+        tenants.used_by(self.queue, &self.limited, self.resource.as_deref()) <= self.most
+    }
+}
 
 /// One group that waits for quota.
 #[derive(Debug, Clone)]
@@ -21,6 +39,8 @@ pub(super) struct Sleeper {
     pub(super) places: Vec<Place>,
     /// The amount that it needs; at most that much, if a limit and not the pool is short.
     pub(super) needed: i64,
+    /// The limit of its user or group that keeps it out.
+    pub(super) bound: Option<Bound>,
     /// The amount that it adds to the sum that waits in its leaf.
     pub(super) pending: Option<(QueueId, FlavorResource, i64)>,
     /// The time since when it waits, if others have the quota that it needs.
@@ -142,6 +162,12 @@ impl QuotaSleepers {
     ) -> impl Iterator<Item = (&QueueKey, i64)> {
         let line = self.lines.get(&place).and_then(|lines| lines.get(queue));
         line.into_iter().flat_map(|line| &line.by_key).map(|(key, need)| (key, *need))
+    }
+
+    /// Whether the limit that keeps a group out, if it is one of its user or group, may let it in.
+    pub(super) fn is_let_in(&self, tenants: &Tenants, id: GroupId) -> bool {
+        let bound = self.all.get(&id).and_then(|sleeper| sleeper.bound.as_ref());
+        bound.is_none_or(|bound| bound.lets_in(tenants))
     }
 
     /// The group that has waited longest for quota that others have.

@@ -4,13 +4,15 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::model::Owner;
 use crate::queue::groups::{Groups, Phase};
 use crate::queue::line::Line;
-use crate::queue::tenancy::shortage::{has_room, places};
-use crate::queue::tenancy::sleepers::Sleeper;
+use crate::queue::tenancy::claims::claim_of;
+use crate::queue::tenancy::shortage::{has_room, places, places_of_limit};
+use crate::queue::tenancy::sleepers::{Bound, Sleeper};
 use crate::queue::tenancy::{Owners, Tenancy};
 use crate::queue::terms::ids::{GroupId, QueueKey};
-use crate::queue::terms::shortage::Shortage;
+use crate::queue::terms::shortage::{QuotaReason, Shortage};
 use crate::queue::terms::wake::WakeCondition;
 use crate::quota::{Head, QueueId, QueueKind, QuotaError, Tenants, Usage};
 
@@ -43,10 +45,17 @@ impl Tenancy {
         let at = tree.queue(kind, queue);
         let own = self.leaf(&queued.root().queue);
         let place = at.zip(tree.flavor_resource(flavor, resource));
-        let places = at.map(|at| places(&self.tenants, own, at, flavor, resource));
-        let places = places.unwrap_or_default();
+        let bound = at.and_then(|at| bound_of(at, queued.shortage(), *needed));
+        let places = match (&bound, own, at) {
+            (Some(bound), Some(own), _) => {
+                places_of_limit(&self.tenants, own, bound.queue, bound.resource.as_deref())
+            }
+            (_, _, Some(at)) => places(&self.tenants, own, at, flavor, resource),
+            (_, _, None) => Vec::new(),
+        };
         let pending = match queued.shortage() {
             // Where requests are divided by, all that the group requests is counted.
+            _ if bound.is_some() => None,
             Some(Shortage::Quota { needed, .. }) if !self.tenants.counts_requests() => {
                 own.zip(place).map(|(leaf, (_, of))| (leaf, of, *needed))
             }
@@ -57,7 +66,9 @@ impl Tenancy {
             key: key.clone(),
             queue: queued.root().queue.clone(),
             places,
-            needed: *needed,
+            // At the place of a limit of a user any amount may do.
+            needed: if bound.is_some() { i64::MIN } else { *needed },
+            bound,
             pooled_since: queued.ready_since().filter(|_| *pooled),
         });
     }
@@ -161,7 +172,10 @@ impl Tenancy {
                     .waiting(place, &queue)
                     .filter(|(key, _)| behind.as_ref().is_none_or(|behind| *key > behind))
                     .inspect(|_| looked_at += 1)
-                    .find(|(_, needed)| has_room(&self.tenants, place, &queue, *needed));
+                    .find(|(key, needed)| {
+                        has_room(&self.tenants, place, &queue, *needed)
+                            && self.sleepers.is_let_in(&self.tenants, key.group)
+                    });
                 woken.extend(found.map(|(key, _)| key.group));
                 self.looked_at += looked_at;
             }
@@ -178,6 +192,7 @@ impl Tenancy {
                 Phase::Unschedulable(_) => matches!(queued.wake_on(), WakeCondition::Quota { .. }),
                 _ => false,
             });
+            let waits = waits && !self.is_over_limit(owners, id);
             if waits {
                 return;
             }
@@ -203,6 +218,20 @@ impl Tenancy {
         }
     }
 
+    /// Whether a limit of its user or group keeps the group out that quota is put aside for.
+    fn is_over_limit(&mut self, owners: Owners<'_>, id: GroupId) -> bool {
+        let owner = owners.groups.get(&id).map(|queued| &queued.root().owner);
+        if owner.is_none_or(Owner::is_none) {
+            return false;
+        }
+        let usage = self.tenants.aside_usage().map(|(_, usage)| usage.clone());
+        let queued = owners.groups.get(&id);
+        let claim = queued.map(|queued| claim_of(&self.tenants, owners.world, queued));
+        claim
+            .zip(usage)
+            .is_some_and(|(claim, usage)| self.tenants.over_limit(&claim.claim, &usage).is_some())
+    }
+
     /// The group whose turn it is: the first of the queue whose turn it is. `changed` names the
     /// queues whose first ready group is another than before.
     pub(in crate::queue) fn next_ready(
@@ -211,6 +240,11 @@ impl Tenancy {
         queues: &Line,
         changed: BTreeSet<String>,
     ) -> Option<QueueKey> {
+        if self.tenants.counts_past() && self.heads_at != Some(owners.world.now()) {
+            self.heads_at = Some(owners.world.now());
+            self.tenants.advance(owners.world.now());
+            self.heads.time_passed(&mut self.tenants);
+        }
         for queue in changed {
             self.update_head(owners, queues, &queue, None);
         }
@@ -279,4 +313,16 @@ impl Tenancy {
     pub(in crate::queue) fn lacks_head(&self, queue: &str) -> bool {
         self.leaf(queue).is_some_and(|leaf| self.heads.get(leaf).is_none())
     }
+}
+
+/// The limit of a user or group that a group is short of, by its shortage; `needed` would let it in.
+fn bound_of(at: QueueId, shortage: Option<&Shortage>, needed: i64) -> Option<Bound> {
+    let Some(Shortage::Quota { reason, .. }) = shortage else { return None };
+    let QuotaReason::UserLimit { limited, resource, limit, .. } = reason else { return None };
+    Some(Bound {
+        queue: at,
+        limited: limited.clone(),
+        resource: resource.clone(),
+        most: limit.saturating_sub(needed),
+    })
 }

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::base::{ObjectName, Time};
-use crate::model::PodGroup;
+use crate::model::{LabelSelector, PodGroup};
 
 /// Room that is kept under a name: for a group that will come, for a queue, in a window of time.
 ///
@@ -61,7 +61,7 @@ pub struct Booking {
 }
 
 /// An owner of a booking.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
@@ -70,6 +70,21 @@ pub enum BookingOwner {
     Group(ObjectName),
     /// All groups of a queue.
     Queue(String),
+    /// Gangs that failing nodes took members from, until these are replaced: of one queue, or of all.
+    /// See [`Spares`](crate::queue::Spares).
+    Repairs {
+        /// The queue; `None`: all.
+        queue: Option<String>,
+    },
+    /// The pod of this full name: a group that places no other.
+    Pod(ObjectName),
+    /// Pods with labels, in one namespace or in all: groups that place no others.
+    Pods {
+        /// The namespace; `None`: all.
+        namespace: Option<String>,
+        /// The labels.
+        selector: LabelSelector,
+    },
 }
 
 impl Booking {

@@ -85,6 +85,20 @@ pub enum Decision {
         /// The change.
         change: BookingChange,
     },
+    /// A gang lost members with failing nodes, and its domain has no room for others: the way that is
+    /// taken. Nothing is to be done for it. Evictions follow as a decision of their own: for
+    /// [`RepairWay::Yield`] as [`Decision::Evict`], for [`RepairWay::Move`] as [`Decision::EvictDue`] of
+    /// the gang. It is said again if the way or the number of missing members changes.
+    Repair {
+        /// Full name of the root group.
+        group: ObjectName,
+        /// Number of lost members that wait for room.
+        missing: u32,
+        /// The way that is taken.
+        way: RepairWay,
+        /// The costs of all three ways.
+        costs: RepairCosts,
+    },
     /// Evict these victims, so that a group can start.
     ///
     /// Report each victim that has gone as [`Gone::Evicted`](crate::queue::Gone::Evicted), or pod by
@@ -144,11 +158,53 @@ pub enum EvictionCause {
     /// ([`PodGroup::max_run_time`](crate::PodGroup::max_run_time)). It is paused;
     /// [`Scheduler::handle_resume`](crate::Scheduler::handle_resume) gives it its time anew.
     RunTime,
+    /// Members were lost with failing nodes, and the rest moves: room for all of it is kept elsewhere.
+    Repair,
     /// The window of a booking has begun, whose room it was lent. It waits for another place.
     Booking {
         /// Name of the booking.
         name: String,
     },
+}
+
+/// A way to repair a gang whose domain has no room; see [`Repair`](crate::queue::Repair).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub enum RepairWay {
+    /// The gang stays below its size until there is room in its domain.
+    Stay,
+    /// Less important units of its domain are evicted.
+    Yield,
+    /// The gang is evicted whole, and starts where room is kept for all of it.
+    Move,
+}
+
+/// The costs of the ways to repair a gang, in pod-milliseconds; `None`: there is no such way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct RepairCosts {
+    /// Time for which members are expected to be missing.
+    pub stays: Option<u64>,
+    /// Work that victims lose.
+    pub yields: Option<u64>,
+    /// Work that the gang itself loses.
+    pub moves: Option<u64>,
+}
+
+impl RepairCosts {
+    /// The cheapest way, and at equal cost the first of [`RepairWay`]; `None` if there is none.
+    pub fn cheapest(&self) -> Option<RepairWay> {
+        let ways = [
+            (self.stays, RepairWay::Stay),
+            (self.yields, RepairWay::Yield),
+            (self.moves, RepairWay::Move),
+        ];
+        ways.into_iter().filter_map(|(cost, way)| Some((cost?, way))).min().map(|(_, way)| way)
+    }
 }
 
 /// A pod and its node.

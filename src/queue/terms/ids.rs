@@ -20,6 +20,9 @@ pub struct Ticket(pub(in crate::queue) u64);
 pub(in crate::queue) struct QueueKey {
     pub(in crate::queue) rank: i64,
     pub(in crate::queue) priority: Reverse<i32>,
+    /// One more than the members above the minimum of a group that grows by turns; 0 of others.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(in crate::queue) grown: u32,
     pub(in crate::queue) since: Time,
     pub(in crate::queue) group: GroupId,
 }

@@ -7,6 +7,7 @@ pub(in crate::queue) mod gone;
 pub(in crate::queue) mod ids;
 pub(in crate::queue) mod observe;
 pub(in crate::queue) mod shortage;
+pub(in crate::queue) mod spares;
 pub(in crate::queue) mod status;
 pub(in crate::queue) mod wake;
 

@@ -4,6 +4,7 @@ use alloc::string::String;
 
 use crate::base::{ObjectName, Time};
 use crate::model::Amounts;
+use crate::quota::Limited;
 
 /// The reason why an attempt to place a group failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +91,18 @@ pub enum QuotaReason {
     Limit {
         /// The queue of the limit.
         queue: String,
+    },
+    /// The limit of a user or group in the queue, or in one above it. The shortage has the amount that
+    /// the limit leaves; nobody yields for it.
+    UserLimit {
+        /// The queue of the limit.
+        queue: String,
+        /// The user or group.
+        limited: Limited,
+        /// The resource, in all of its flavors; `None`: the number of claims.
+        resource: Option<String>,
+        /// The limit.
+        limit: i64,
     },
     /// Others use it, and it cannot be taken from them.
     InUse,

@@ -95,6 +95,21 @@ pub struct GroupStatus {
     pub waits: Waits,
 }
 
+/// The size that a group should have; see
+/// [`Scheduler::desired_size`](crate::queue::Scheduler::desired_size).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
+pub struct DesiredSize {
+    /// Its minimum.
+    pub minimum: u32,
+    /// Members that run or are being bound, and do not leave.
+    pub placed: u32,
+    /// Members that it should have: those placed, and as many more as there is room and quota for now.
+    pub desired: u32,
+}
+
 /// Why no victims are searched for a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

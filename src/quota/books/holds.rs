@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::model::Owner;
 use crate::quota::books::tree::QueueId;
 use crate::quota::model::claim::Usage;
 
@@ -12,6 +13,8 @@ use crate::quota::model::claim::Usage;
 pub(in crate::quota) struct Hold {
     pub(in crate::quota) queue: QueueId,
     pub(in crate::quota) usage: Usage,
+    /// The user that the claim is of.
+    pub(in crate::quota) owner: Owner,
 }
 
 /// All quota that is held. No sum shows it.
@@ -44,9 +47,9 @@ impl Holds {
     }
 
     /// The reservations of all claims but one.
-    pub(in crate::quota) fn all_but(&self, claim: &str) -> Vec<Hold> {
+    pub(in crate::quota) fn all_but(&self, claim: &str) -> Vec<(String, Hold)> {
         let others = self.reserved.iter().filter(|(name, _)| *name != claim);
-        others.map(|(_, hold)| hold.clone()).collect()
+        others.map(|(name, hold)| (name.clone(), hold.clone())).collect()
     }
 
     /// Takes the reservations of some claims out.

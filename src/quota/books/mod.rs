@@ -3,6 +3,8 @@
 pub(in crate::quota) mod cells;
 pub(in crate::quota) mod holds;
 pub(in crate::quota) mod index;
+pub(in crate::quota) mod owners;
+pub(in crate::quota) mod past;
 pub(in crate::quota) mod share;
 pub(in crate::quota) mod tree;
 
@@ -12,12 +14,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use self::cells::Cells;
-use self::holds::Holds;
+use self::holds::{Hold, Holds};
 use self::index::{Index, VictimKey};
+use self::owners::{OverLimit, Owned, Tallies};
+use self::past::Past;
 use self::share::{ShareOf, ShareValue};
 use self::tree::{QueueId, QueueTree, Removal};
 use crate::Time;
 use crate::base::hash::FixedMap;
+use crate::model::Owner;
 use crate::quota::model::amount::MOST;
 use crate::quota::model::claim::{Claim, FlavorResource, HolderId, Usage};
 use crate::quota::model::error::QuotaError;
@@ -45,6 +50,8 @@ pub struct Holder {
     pub kept: bool,
     /// Its usage.
     pub usage: Usage,
+    /// The user that it is of.
+    pub owner: Owner,
     pub(in crate::quota) key: VictimKey,
 }
 
@@ -53,6 +60,12 @@ impl Holder {
     /// evicted.
     pub(in crate::quota) fn stays(&self) -> bool {
         self.kept || self.preemptible == Some(false)
+    }
+
+    /// Its work, as limits of users count it.
+    pub(in crate::quota) fn owned(&self) -> Owned<'_> {
+        let Holder { name, owner, queue, usage, .. } = self;
+        Owned { name, owner, leaf: *queue, usage }
     }
 }
 
@@ -71,6 +84,33 @@ pub(in crate::quota) struct Books {
     pub(in crate::quota) share: ShareOf,
     /// Quota that is held for claims which do not hold it yet.
     pub(in crate::quota) holds: Holds,
+    /// Usage by user and group.
+    pub(in crate::quota) tallies: Tallies,
+    /// Averages of past usage.
+    pub(in crate::quota) past: Past,
+    /// The share of a queue by its past usage, added to its share in the order of turns.
+    pub(in crate::quota) past_share: PastShareOf,
+    /// Claims that are given quota, and hold none yet: name, owner, leaf, usage.
+    given: Vec<Given>,
+}
+
+/// The share of a queue by its past usage, with sums that may stand apart.
+pub(in crate::quota) type PastShareOf = fn(&Books, &Cells, QueueId) -> ShareValue;
+
+/// Quota that a claim is given before it is a holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Given {
+    name: String,
+    owner: Owner,
+    leaf: QueueId,
+    usage: Usage,
+}
+
+impl Given {
+    fn owned(&self) -> Owned<'_> {
+        let Given { name, owner, leaf, usage } = self;
+        Owned { name, owner, leaf: *leaf, usage }
+    }
 }
 
 impl Books {
@@ -86,6 +126,10 @@ impl Books {
             fair,
             share,
             holds: Holds::default(),
+            tallies: Tallies::default(),
+            past: Past::default(),
+            past_share: |_, _, _| ShareValue::NONE,
+            given: Vec::new(),
         }
     }
 
@@ -129,21 +173,84 @@ impl Books {
         run: impl FnOnce(&mut Books) -> R,
     ) -> R {
         let mut charged = self.holds.all_but(claim);
+        let was_paused = core::mem::replace(&mut self.past.is_paused, true);
         // An amount that no sum can hold, or of a queue that is gone, is left out.
-        charged.retain(|own| self.charge("", own.queue, &own.usage, 1).is_ok());
+        charged.retain(|(_, own)| self.charge("", own.queue, &own.usage, 1).is_ok());
+        self.count_reserved(&charged, 1);
         let result = run(self);
-        for own in charged.iter().rev() {
+        self.count_reserved(&charged, -1);
+        for (_, own) in charged.iter().rev() {
             let _ = self.charge("", own.queue, &own.usage, -1);
         }
+        self.past.is_paused = was_paused;
         result
     }
 
+    /// Counts reserved quota for its users.
+    fn count_reserved(&mut self, all: &[(String, Hold)], sign: i64) {
+        self.sync_tallies();
+        for (name, Hold { queue, usage, owner }) in all {
+            let own = Owned { name, owner, leaf: *queue, usage };
+            self.tallies.count(&self.tree, own, sign);
+        }
+    }
+
+    /// Brings the tallies of users in line with the queues.
+    pub(in crate::quota) fn sync_tallies(&mut self) {
+        if self.tallies.is_stale() {
+            let holders = self.holders.iter().filter_map(|(_, holder)| holder.as_ref());
+            let all = holders.map(Holder::owned).chain(self.given.iter().map(Given::owned));
+            self.tallies.count_anew(&self.tree, all);
+        }
+    }
+
+    /// Charges a leaf for a claim that is given quota and is no holder yet, or takes that back.
+    pub(in crate::quota) fn give(
+        &mut self,
+        claim: &Claim,
+        leaf: QueueId,
+        usage: &Usage,
+        sign: i64,
+    ) -> Result<(), QuotaError> {
+        self.charge("", leaf, usage, sign)?;
+        let (name, owner) = (claim.name.clone(), claim.owner.clone());
+        let given = Given { name, owner, leaf, usage: usage.clone() };
+        self.tallies.count(&self.tree, given.owned(), sign);
+        if sign > 0 {
+            self.given.push(given);
+        } else if let Some(at) = self.given.iter().rposition(|own| *own == given) {
+            self.given.remove(at);
+        }
+        Ok(())
+    }
+
+    /// The limit of a user or group that keeps a claim with a usage out, once some holders have given
+    /// back.
+    pub(in crate::quota) fn over_limit(
+        &mut self,
+        own: Owned<'_>,
+        without: &[HolderId],
+    ) -> Option<OverLimit> {
+        if own.owner.is_none() {
+            return None;
+        }
+        self.sync_tallies();
+        let gone = without.iter().filter_map(|id| self.holder(*id)).map(Holder::owned);
+        self.tallies.over(&self.tree, own, &gone)
+    }
+
     pub(in crate::quota) fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
-        self.tree.set_queue(queue)
+        self.tallies.set_stale();
+        self.past.settle_all(&self.tree);
+        let id = self.tree.set_queue(queue)?;
+        self.past.begin(&self.tree, id);
+        Ok(id)
     }
 
     pub(in crate::quota) fn remove_queue(&mut self, queue: QueueId) -> Result<Removal, QuotaError> {
+        self.past.settle_all(&self.tree);
         let removal = self.tree.remove_queue(queue)?;
+        self.tallies.set_stale();
         self.forget_holders(queue);
         Ok(removal)
     }
@@ -158,6 +265,7 @@ impl Books {
     /// The holders of a leaf that is gone are gone with it: holders of nothing do not keep a queue.
     fn forget_holders(&mut self, queue: QueueId) {
         if self.tree.slot(queue).is_err() {
+            self.tallies.set_stale();
             for key in self.index.forget(queue.slot) {
                 self.drop_holder(key.holder);
             }
@@ -257,6 +365,11 @@ impl Books {
         if let Some((of, wrong)) = usage.iter().find(|(_, wrong)| !(0..=MOST).contains(wrong)) {
             return Err(amount(*wrong, self.tree.names(*of).1));
         }
+        if self.past.is_counted() {
+            for (of, _) in usage {
+                self.past.settle(&self.tree, queue, *of);
+            }
+        }
         for (done, (of, each)) in usage.iter().enumerate() {
             if let Err(error) = self.tree.count(queue, *of, sign * each) {
                 for (of, each) in &usage[..done] {
@@ -305,8 +418,10 @@ impl Books {
             leaving: false,
             kept: false,
             usage: usage.clone(),
+            owner: claim.owner.clone(),
             key,
         };
+        self.tallies.count(&self.tree, holder.owned(), 1);
         if self.free.pop().is_some() {
             let (generation, place) = &mut self.holders[at as usize];
             *generation = generation.wrapping_add(1);
@@ -346,7 +461,9 @@ impl Books {
         let (name, queue, usage) = (holder.name.clone(), holder.queue, holder.usage.clone());
         self.index.remove(queue.slot, &holder.key.clone(), &usage);
         self.count(&name, queue, &usage, -1)?;
-        self.drop_holder(id.at).ok_or(QuotaError::NotHeld(name))
+        let holder = self.drop_holder(id.at).ok_or(QuotaError::NotHeld(name))?;
+        self.tallies.count(&self.tree, holder.owned(), -1);
+        Ok(holder)
     }
 
     /// Notes that a holder is being evicted, or is not any more.

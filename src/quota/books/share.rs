@@ -35,6 +35,13 @@ impl ShareValue {
         ShareValue { ratio, weight, borrowing: ratio > 0.0, dominant: NONE }
     }
 
+    /// The sum of two shares of one queue. The weight is that of this one.
+    pub(in crate::quota) fn plus(self, other: ShareValue) -> ShareValue {
+        let dominant = if other.ratio > self.ratio { other.dominant } else { self.dominant };
+        let borrowing = self.borrowing || other.borrowing;
+        ShareValue { ratio: self.ratio + other.ratio, borrowing, dominant, ..self }
+    }
+
     /// The ratio over the weight; infinite for a queue of weight 0 that has a share at all.
     pub fn weighted(&self) -> f64 {
         if self.ratio == 0.0 {

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::Time;
 use crate::model::resources::PODS;
-use crate::model::{Amounts, Labels, NodeSelector, Toleration};
+use crate::model::{Amounts, Labels, NodeSelector, Owner, Toleration};
 
 /// A resource in a flavor, by number. Numbers are given in order of first sight, and mean nothing in
 /// another tree.
@@ -79,6 +79,9 @@ pub struct Claim {
     pub uid: String,
     /// The leaf that it waits in.
     pub queue: String,
+    /// The user that it is of, and the user's groups.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Owner::is_none"))]
+    pub owner: Owner,
     /// Higher goes first. What boosts or lowers it is counted in.
     pub priority: i64,
     /// Since when it waits.
@@ -111,6 +114,13 @@ impl Claim {
         self
     }
 
+    /// Sets the user that it is of.
+    #[must_use]
+    pub fn owner(mut self, owner: Owner) -> Claim {
+        self.owner = owner;
+        self
+    }
+
     /// Sets the priority.
     #[must_use]
     pub fn priority(mut self, priority: i64) -> Claim {
@@ -123,6 +133,20 @@ impl Claim {
     pub fn created(mut self, created: Time) -> Claim {
         self.created = created;
         self
+    }
+
+    /// The claim with fewer pods, with the same least numbers.
+    pub(in crate::quota) fn of_counts(&self, counts: &[u32]) -> Claim {
+        let mut claim = self.clone();
+        for (set, &count) in claim.pod_sets.iter_mut().zip(counts) {
+            let mut requests = Amounts::new();
+            for (name, total) in set.requests.iter() {
+                requests.set(name, set.scaled(total, count));
+            }
+            set.min_count = set.min_count.map(|least| least.min(count));
+            (set.requests, set.count) = (requests, count);
+        }
+        claim
     }
 
     /// Whether fewer pods than all would do.

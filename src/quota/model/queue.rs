@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::quota::model::error::QuotaError;
+use crate::quota::model::limit::{self, UserLimit};
 
 /// A weight, in thousand-millionths: the precision of a Kubernetes quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -264,6 +265,9 @@ pub struct Queue {
     pub strategy: QueueingStrategy,
     /// Whether it admits nothing for the time being.
     pub stopped: bool,
+    /// Limits by user and group on all that stands in it and below.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub limits: Vec<UserLimit>,
 }
 
 impl Queue {
@@ -279,6 +283,7 @@ impl Queue {
             fungibility: Fungibility::default(),
             strategy: QueueingStrategy::default(),
             stopped: false,
+            limits: Vec::new(),
         }
     }
 
@@ -363,8 +368,17 @@ impl Queue {
         self
     }
 
-    /// Whether the queue makes sense: no negative amount, no resource or flavor twice.
+    /// Adds a limit by user and group.
+    #[must_use]
+    pub fn limit(mut self, limit: UserLimit) -> Queue {
+        self.limits.push(limit);
+        self
+    }
+
+    /// Whether the queue makes sense: no negative amount, no resource or flavor twice, limits of
+    /// somebody and of something.
     pub(in crate::quota) fn check(&self) -> Result<(), QuotaError> {
+        limit::check(&self.name, &self.limits)?;
         let twice = |name: &str| QuotaError::Twice { queue: self.name.clone(), name: name.into() };
         let mut covered: Vec<&str> = Vec::new();
         for group in &self.groups {

@@ -156,6 +156,16 @@ impl Heads {
         tenants.books.with_cells(|books, cells| self.refresh(books, cells, queue.slot));
     }
 
+    /// Brings the order in line with time that has passed. O(heads · depth · log).
+    pub(crate) fn time_passed(&mut self, tenants: &mut Tenants) {
+        let leaves: Vec<u32> = self.entries.keys().copied().collect();
+        tenants.books.with_cells(|books, cells| {
+            for leaf in leaves {
+                self.refresh(books, cells, leaf);
+            }
+        });
+    }
+
     fn refresh(&mut self, books: &Books, cells: &mut Cells, leaf: u32) {
         let mut at = leaf;
         loop {
@@ -222,6 +232,10 @@ impl Heads {
             standing.share = (books.share)(tree, cells, at, &[]);
             standing.borrows = borrows_any(tree, cells, at, head.usage.iter().map(|(of, _)| *of));
             charge(cells, -1);
+        }
+        if is_ranked && books.past.is_counted() {
+            let past = (books.past_share)(books, cells, tree.id(at));
+            standing.share = standing.share.plus(past);
         }
         Some(Key { rules: self.rules, standing, identity: identity.clone(), leaf })
     }

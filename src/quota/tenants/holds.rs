@@ -6,8 +6,11 @@ use core::time::Duration;
 
 use super::{Tenants, fits};
 use crate::Time;
+use crate::model::Owner;
+use crate::quota::books::Books;
 use crate::quota::books::cells::{Cells, NONE};
 use crate::quota::books::holds::Hold;
+use crate::quota::books::owners::Owned;
 use crate::quota::books::tree::QueueId;
 use crate::quota::model::amount::{UNLIMITED, minus, plus};
 use crate::quota::model::claim::{AssignmentMode, Claim, FlavorResource, HolderId, Usage};
@@ -30,13 +33,28 @@ impl Tenants {
         queue: QueueId,
         usage: &Usage,
     ) -> Result<(), QuotaError> {
+        self.reserve_for(claim, &Owner::default(), queue, usage)
+    }
+
+    /// [`Tenants::reserve`] for a claim of a user: limits by user and group count it.
+    ///
+    /// # Errors
+    /// The queue is not known, or is no leaf; nothing is reserved then.
+    pub fn reserve_for(
+        &mut self,
+        claim: &str,
+        owner: &Owner,
+        queue: QueueId,
+        usage: &Usage,
+    ) -> Result<(), QuotaError> {
         self.books.holds.unreserve(claim);
         let spec = self.books.tree.spec(queue);
         let Some(_) = spec.filter(|spec| spec.kind == QueueKind::Leaf) else {
             let name = spec.map(|spec| spec.name.clone()).unwrap_or_default();
             return Err(QuotaError::UnknownQueue(name));
         };
-        self.books.holds.reserve(claim, Hold { queue, usage: usage.clone() });
+        let hold = Hold { queue, usage: usage.clone(), owner: owner.clone() };
+        self.books.holds.reserve(claim, hold);
         Ok(())
     }
 
@@ -58,20 +76,16 @@ impl Tenants {
     /// Whether a claim may have what is reserved for it once some holders have given back, beside
     /// what is reserved for others. False if nothing is. O((reservations + holders) · depth · log).
     pub fn fits_reserved(&mut self, claim: &str, without: &[HolderId]) -> bool {
-        let Some(Hold { queue, usage }) = self.books.holds.reserved(claim).cloned() else {
-            return false;
-        };
-        self.books.beside_reserved(claim, |books| fits(books, queue, &usage, without))
+        let Some(hold) = self.books.holds.reserved(claim).cloned() else { return false };
+        self.books.beside_reserved(claim, |books| fits_hold(books, claim, &hold, without))
     }
 
     /// Whether a claim may have what is reserved for it now, beside what is reserved for others but for
     /// claims that wait for victims: these hold it still. O((reservations + holders) · depth · log).
     pub(crate) fn fits_beside(&mut self, claim: &str, waiting: &BTreeSet<&str>) -> bool {
-        let Some(Hold { queue, usage }) = self.books.holds.reserved(claim).cloned() else {
-            return false;
-        };
+        let Some(hold) = self.books.holds.reserved(claim).cloned() else { return false };
         let out = self.books.holds.take_out(waiting);
-        let fits = self.books.beside_reserved(claim, |books| fits(books, queue, &usage, &[]));
+        let fits = self.books.beside_reserved(claim, |books| fits_hold(books, claim, &hold, &[]));
         self.books.holds.put_back(out);
         fits
     }
@@ -104,9 +118,10 @@ impl Tenants {
                     && amount <= borrowable(&tree.cells, cell)
             })
         };
+        let owner = claim.owner.clone();
         let can = decision.assignment.mode != AssignmentMode::NoFit && usage.iter().all(bounded);
         if can {
-            self.books.holds.set_aside(Some((claim.name.clone(), Hold { queue, usage })));
+            self.books.holds.set_aside(Some((claim.name.clone(), Hold { queue, usage, owner })));
         }
         Ok(can)
     }
@@ -141,6 +156,13 @@ impl Tenants {
     pub fn steps(&self) -> u64 {
         self.books.tree.cells.steps
     }
+}
+
+/// Whether a claim may have what is reserved for it, as its queues and its user's limits stand.
+fn fits_hold(books: &mut Books, name: &str, hold: &Hold, without: &[HolderId]) -> bool {
+    let Hold { queue, usage, owner } = hold;
+    let own = Owned { name, owner, leaf: *queue, usage };
+    fits(books, *queue, usage, without) && books.over_limit(own, without).is_none()
 }
 
 /// Amount that limits on borrowing leave to a queue, whatever others use.

@@ -19,18 +19,22 @@ pub use self::yields::Yields;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::books::owners::{OverLimit, Owned};
+use super::books::past::Past;
 use super::books::share::ShareValue;
 use super::books::tree::{QueueId, QueueTree, Removal};
 use super::books::{Books, Holder};
 use super::dialect::{Change, Dialect};
 use super::dialects::DialectSettings;
 use super::engine::head_rules::HeadRules;
+use super::engine::partial::reduced_counts;
 use super::engine::trial::on_trial;
 use super::model::claim::{
-    AssignmentMode, Claim, FlavorResource, HolderId, QuotaAssignment, QuotaDecision, Usage,
+    AssignmentMode, Claim, FlavorResource, HolderId, PodSet, QuotaAssignment, QuotaDecision, Usage,
 };
 use super::model::error::QuotaError;
 use super::model::flavor::Flavor;
+use super::model::limit::Limited;
 use super::model::queue::{Queue, QueueKind};
 use crate::Time;
 
@@ -74,7 +78,9 @@ impl Tenants {
     fn of(settings: DialectSettings) -> Tenants {
         let dialect = settings.dialect();
         let (share, is_by_share) = dialect.share();
-        Tenants { books: Books::new(share, is_by_share), settings, dialect }
+        let mut books = Books::new(share, is_by_share);
+        (books.past, books.past_share) = (Past::new(dialect.half_life()), dialect.past_share());
+        Tenants { books, settings, dialect }
     }
 
     /// Adds a queue or changes one: see [`QueueTree::set_queue`]. The index of victims is made anew at
@@ -134,10 +140,24 @@ impl Tenants {
     }
 
     /// The time at which decisions are made from now on; it does not go back. Dialects that protect
-    /// work for a while count from it.
+    /// work for a while, or count past usage, do so from it: it is advanced before usage changes.
     pub fn advance(&mut self, now: Time) {
+        self.books.past.advance(now);
         // A change of the time states nothing that could be refused.
         let _ = self.dialect.changed(&mut self.books, Change::Time(now));
+    }
+
+    /// The average of what a queue and those below have used of a resource, in which usage counts half
+    /// as much for each half-life that has passed since.
+    /// The half-life is a setting ([`TenantSettings::half_life`](crate::quota::TenantSettings), or KAI's). It is an amount: usage
+    /// that stays is approached. 0 without a half-life.
+    pub fn past_usage(&self, queue: QueueId, of: FlavorResource) -> f64 {
+        self.books.past.average(queue, of, self.books.tree.sums(queue, of).used)
+    }
+
+    /// Whether past usage counts in the order of turns, which then changes as time passes.
+    pub(crate) fn counts_past(&self) -> bool {
+        self.books.past.is_counted()
     }
 
     /// The share of a queue by the rules in force; [`ShareValue::NONE`] for a queue that is gone.
@@ -157,6 +177,10 @@ impl Tenants {
     /// that fits or finds victims is assigned. A queue that is not active has no flavors to give. What
     /// is reserved for other claims ([`Tenants::reserve`]) is left to them.
     ///
+    /// A claim that a limit of its user or group keeps out ([`Queue::limits`]) is given nothing
+    /// ([`AssignmentMode::NoFit`]), and nobody gives back for it; [`Tenants::over_limit`] names the
+    /// limit. If fewer pods would do, it is given the largest number that limits let in.
+    ///
     /// O(flavors · depth), and where others hold what is asked O((depth + victims) · log holders) for
     /// each search, holders that are passed over aside.
     ///
@@ -169,7 +193,32 @@ impl Tenants {
             return Ok(QuotaDecision { assignment, victims: Vec::new() });
         }
         let dialect = &self.dialect;
-        Ok(self.books.beside_reserved(&claim.name, |books| dialect.decide(books, queue, claim)))
+        Ok(self.books.beside_reserved(&claim.name, |books| {
+            let decide = |books: &mut Books, claim: &Claim| dialect.decide(books, queue, claim);
+            within_limits(books, queue, claim, dialect.reduces(), decide)
+        }))
+    }
+
+    /// The limit of a user or group ([`Queue::limits`]) that keeps a claim with a usage out, beside what
+    /// is used and what is reserved for others; `None` if none does. O(reservations · depth + names of
+    /// the limits on the path).
+    pub fn over_limit(&mut self, claim: &Claim, usage: &Usage) -> Option<OverLimit> {
+        let leaf = self.leaf(claim).ok()?;
+        let own = Owned { name: &claim.name, owner: &claim.owner, leaf, usage };
+        self.books.beside_reserved(&claim.name, |books| books.over_limit(own, &[]))
+    }
+
+    /// The usage of a user or group in a queue with a limit on it and in all below; without a resource
+    /// the number of its claims that hold quota. 0 where no limit of the queue counts it. After a change
+    /// of the queues it is up to date from the next decision on.
+    pub fn used_by(&self, queue: QueueId, limited: &Limited, resource: Option<&str>) -> i64 {
+        self.books.tallies.used(&self.books.tree, queue, limited, resource)
+    }
+
+    /// The users and groups whose usage the limits of a queue count, in order. O(users of all queues
+    /// with limits).
+    pub fn limited(&self, queue: QueueId) -> impl Iterator<Item = &Limited> {
+        self.books.tallies.at(queue)
     }
 
     /// Who may yield for a claim that gets an assignment; `None` in dialects that name victims by
@@ -292,6 +341,17 @@ impl Tenants {
         self.books.charge("", queue, usage, sign.signum())
     }
 
+    /// [`Tenants::keep`] for a claim, whose user it counts for.
+    pub(crate) fn give(
+        &mut self,
+        claim: &Claim,
+        queue: QueueId,
+        usage: &Usage,
+        sign: i64,
+    ) -> Result<(), QuotaError> {
+        self.books.give(claim, queue, usage, sign.signum())
+    }
+
     /// Adds to what waits in a leaf; a negative amount takes away. It decides nothing, and is part of
     /// what a queue deserves.
     ///
@@ -370,6 +430,37 @@ impl Tenants {
         }
         Ok(queue)
     }
+}
+
+/// A decision that keeps to the limits of users and groups: with fewer pods, where fewer will do.
+fn within_limits(
+    books: &mut Books,
+    leaf: QueueId,
+    claim: &Claim,
+    reduces: bool,
+    mut decide: impl FnMut(&mut Books, &Claim) -> QuotaDecision,
+) -> QuotaDecision {
+    let mut whole = decide(books, claim);
+    let (name, owner) = (&claim.name, &claim.owner);
+    let is_over = |books: &mut Books, usage: &Usage| {
+        books.over_limit(Owned { name, owner, leaf, usage }, &[]).is_some()
+    };
+    if whole.assignment.mode == AssignmentMode::NoFit || !is_over(books, &whole.assignment.usage) {
+        return whole;
+    }
+    let least = |set: &PodSet| set.min_count.filter(|_| reduces).unwrap_or(set.count);
+    let of = |set: &PodSet| (set.count, least(set).min(set.count));
+    let sets: Vec<(u32, u32)> = claim.pod_sets.iter().map(of).collect();
+    // The most that limits let in; the dialect may give fewer of these.
+    let fewer = reduced_counts(&sets, |counts| {
+        let found = decide(books, &claim.of_counts(counts));
+        (!is_over(books, &found.assignment.usage)).then_some(found)
+    });
+    fewer.unwrap_or_else(|| {
+        whole.assignment.set_mode(AssignmentMode::NoFit);
+        whole.victims.clear();
+        whole
+    })
 }
 
 /// Whether a leaf may use so much more once some holders have given back.

@@ -8,10 +8,13 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::Tenants;
+use crate::Time;
+use crate::model::Owner;
 use crate::quota::books::holds::Hold;
+use crate::quota::books::past::Average;
 use crate::quota::books::tree::QueueId;
 use crate::quota::dialects::DialectSettings;
-use crate::quota::model::claim::Usage;
+use crate::quota::model::claim::{FlavorResource, Usage};
 use crate::quota::model::flavor::Flavor;
 use crate::quota::model::queue::{Queue, QueueKind};
 
@@ -21,6 +24,8 @@ struct SavedAside {
     claim: String,
     queue: String,
     usage: Vec<(String, String, i64)>,
+    #[serde(default, skip_serializing_if = "Owner::is_none")]
+    owner: Owner,
 }
 
 /// [`Tenants`], without the holders of quota.
@@ -54,6 +59,27 @@ pub struct SavedTenants {
     /// Amounts of the whole cluster that were stated to the dialect, by resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     stated: BTreeMap<String, i64>,
+    /// Past usage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    past: Option<SavedPast>,
+}
+
+/// Averages of past usage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedPast {
+    now: Time,
+    averages: Vec<SavedAverage>,
+}
+
+/// An average of past usage. The value is kept by its bits, which no text rounds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct SavedAverage {
+    kind: QueueKind,
+    queue: String,
+    flavor: String,
+    resource: String,
+    bits: u64,
+    at: Time,
 }
 
 impl Tenants {
@@ -83,6 +109,7 @@ impl Tenants {
                     (flavor, resource, *amount)
                 })
                 .collect(),
+            owner: hold.owner.clone(),
         };
         SavedTenants {
             dialect: self.settings.clone(),
@@ -96,7 +123,43 @@ impl Tenants {
                 all.map(|(claim, hold)| saved(claim, hold)).collect()
             },
             stated: self.dialect.save(),
+            past: self.save_past(),
         }
+    }
+
+    fn save_past(&self) -> Option<SavedPast> {
+        let (past, tree) = (&self.books.past, self.tree());
+        let saved = |(queue, of, own): (QueueId, FlavorResource, Average)| {
+            let spec = tree.spec(queue)?;
+            let (flavor, resource) = tree.names(of);
+            Some(SavedAverage {
+                kind: spec.kind,
+                queue: spec.name.clone(),
+                flavor: flavor.into(),
+                resource: resource.into(),
+                bits: own.value.to_bits(),
+                at: own.at,
+            })
+        };
+        past.is_counted().then(|| {
+            let mut averages: Vec<SavedAverage> = past.all().filter_map(saved).collect();
+            averages.sort_unstable();
+            SavedPast { now: past.now(), averages }
+        })
+    }
+
+    fn restore_past(&mut self, saved: &SavedPast) {
+        let tree = &self.books.tree;
+        let named = saved.averages.iter().filter_map(|own| {
+            let queue = tree.queue(own.kind, &own.queue)?;
+            let of = tree.flavor_resource(&own.flavor, &own.resource)?;
+            // A save that was meddled with may have any bits.
+            let value = f64::from_bits(own.bits);
+            let value = if value.is_finite() && value > 0.0 { value } else { 0.0 };
+            Some((queue, of, Average { value, at: own.at }))
+        });
+        let all: Vec<_> = named.collect();
+        self.books.past.restore(saved.now, all.into_iter());
     }
 }
 
@@ -131,19 +194,23 @@ impl SavedTenants {
         if let Some(saved) = &self.aside
             && let Some((queue, usage)) = saved.restore(&mut tenants)
         {
-            let hold = Hold { queue, usage };
+            let hold = Hold { queue, usage, owner: saved.owner.clone() };
             tenants.books.holds.set_aside(Some((saved.claim.clone(), hold)));
         }
         for saved in &self.reserved {
             if let Some((queue, usage)) = saved.restore(&mut tenants) {
-                let _ = tenants.reserve(&saved.claim, queue, &usage);
+                let _ = tenants.reserve_for(&saved.claim, &saved.owner, queue, &usage);
             }
         }
         tenants
     }
 
-    /// Removes the leaves that were being removed, once their holders are there.
+    /// Takes past usage, and removes the leaves that were being removed, once their holders are
+    /// there.
     pub fn drain(&self, tenants: &mut Tenants) {
+        if let Some(past) = &self.past {
+            tenants.restore_past(past);
+        }
         for name in &self.draining {
             if let Some(queue) = tenants.tree().queue(QueueKind::Leaf, name) {
                 let _ = tenants.remove_queue(queue);

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::quota::books::Holder;
 use crate::quota::engine::sets::Sets;
 use crate::quota::model::claim::{HolderId, Usage};
 
@@ -12,7 +13,8 @@ use crate::quota::model::claim::{HolderId, Usage};
 ///
 /// A set may yield if its holders can give back one after another, each allowed by the dialect as
 /// the sums stand at its turn. Holders that are leaving have given back before, and may be in any
-/// set. The rules only get stricter as other queues give back: each part of a set that may yield may
+/// set. A holder of another queue that waits for more is in no set: what is reserved for it counts as
+/// used by its queue, and would go with it. The rules only get stricter as other queues give back: each part of a set that may yield may
 /// yield too. Holders of the claim's own queue make the first two rows milder, and come first there.
 ///
 /// | dialect | own queue | other queues |
@@ -71,9 +73,19 @@ impl<'t> Yields<'t> {
         Yields { leaf, sets }
     }
 
-    /// The places of holders that do not leave anyway; `None` if one is gone.
+    /// Whether a holder of another queue waits for more, which is reserved for it. That counts as used
+    /// by its queue, and goes with the holder: the queue would keep less than the rules are asked about.
+    fn waits_for_more(&self, holder: &Holder) -> bool {
+        let is_other = holder.queue.slot != self.leaf && !holder.leaving;
+        is_other && self.sets.books().holds.reserved(&holder.name).is_some()
+    }
+
+    /// The places of holders that do not leave anyway; `None` if one is gone, or waits for more.
     fn staying(&self, holders: &[HolderId]) -> Option<Vec<u32>> {
-        let known = |id: &HolderId| self.sets.books().holder(*id).map(|own| (id.at, own.leaving));
+        let known = |id: &HolderId| {
+            let own = self.sets.books().holder(*id).filter(|own| !self.waits_for_more(own))?;
+            Some((id.at, own.leaving))
+        };
         let all: Option<Vec<(u32, bool)>> = holders.iter().map(known).collect();
         Some(all?.into_iter().filter(|(_, leaving)| !leaving).map(|(at, _)| at).collect())
     }
@@ -97,7 +109,8 @@ impl<'t> Yields<'t> {
     /// The holders that some set contains, ascending. O(holders of the tree · depth).
     pub fn candidates(&self) -> Vec<HolderId> {
         let books = self.sets.books();
-        let all = self.sets.candidates().into_iter();
+        let may = |at: &u32| books.holder_at(*at).is_some_and(|own| !self.waits_for_more(own));
+        let all = self.sets.candidates().into_iter().filter(may);
         let mut all: Vec<HolderId> = all.map(|holder| books.holder_id(holder)).collect();
         all.sort_unstable();
         all

@@ -327,3 +327,26 @@ fn a_random_stream_keeps_what_is_booked() {
         "{taken} taken, {lent} lent, {evicted} evicted"
     );
 }
+
+#[test]
+fn owners_by_their_pods_are_groups_of_such_pods_alone() {
+    use phalanx::model::LabelSelector;
+    let pods = || BookingOwner::Pods {
+        namespace: Some("default".into()),
+        selector: LabelSelector::label("app", "own"),
+    };
+    let pod = || BookingOwner::Pod(ObjectName::new("default", "own-0"));
+    for (owner, label, elsewhere) in [(pods(), "own", "other"), (pod(), "any", "any")] {
+        let mut scheduler = scheduler(gpus(1, 4), |_| ());
+        let own = Booking::new("b", gang("room", 4), (at(0), at(100))).owner(owner);
+        scheduler.handle_booking(own, at(0)).unwrap();
+        settle(&mut scheduler, at(0));
+        let group =
+            |name: &str, label: &str| PodGroup::gang(name, 1).pods(1, gpu().label("app", label));
+        scheduler.handle_group(group("guest", elsewhere), at(1)).unwrap();
+        assert!(settle(&mut scheduler, at(1)).bound.is_empty());
+        scheduler.handle_group(group("own", label), at(2)).unwrap();
+        assert_eq!(settle(&mut scheduler, at(2)).bound, ["default/own"]);
+        assert_eq!(counts(&scheduler), (3, 1, 0));
+    }
+}

@@ -26,7 +26,8 @@ use std::time::Duration;
 
 use phalanx::framework::PermitVerdict;
 use phalanx::queue::{
-    Gone, HeadOfLine, OnBindFailure, PreemptionSettings, ReservationPolicy, Settings, Ticket,
+    Elastic, Gone, HeadOfLine, OnBindFailure, PreemptionSettings, ReservationPolicy, Settings,
+    Ticket,
 };
 use phalanx::{Decision, Event, Framework, Pod, PodGroup, Scheduler, Time};
 
@@ -91,6 +92,9 @@ impl World {
                     .timeout(Duration::from_secs(120))
                     .at_most(1 + random.below(2)),
             );
+        }
+        if seed.is_multiple_of(3) {
+            settings.elastic = Elastic::new().by_turns().surplus_first(false);
         }
         settings.event_capacity = 64;
         if preemption.is_some() {

@@ -20,6 +20,7 @@ mod refusals;
 mod refused_groups;
 mod refused_pods;
 mod refused_workloads;
+mod reservations;
 mod scheduling;
 mod starts;
 mod topologies;

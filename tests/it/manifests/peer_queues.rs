@@ -1,11 +1,11 @@
 //! Manifests of Volcano's and YuniKorn's queues.
 
 use phalanx::kubernetes::queues::QueueManifests;
-use phalanx::model::Amounts;
+use phalanx::model::{Amounts, Owner};
 use phalanx::quota::yunikorn::YuniKornPreemptionPolicy;
 use phalanx::quota::{
     AssignmentMode as Fit, Claim, PodSet, Queue, QueueKind, QueueingStrategy, Quota, Tenants,
-    Weight,
+    UserLimit, Weight,
 };
 
 use super::queues::{example, try_read};
@@ -106,4 +106,56 @@ fn maxima_bound_queues_along_the_path() {
     let more =
         "partitions: [{queues: [{name: a, resources: {guaranteed: {vcore: 2}, max: {vcore: 1}}}]}]";
     assert!(try_read(more).is_err());
+}
+
+#[test]
+fn limits_of_users_and_groups_arrive_with_their_queues() {
+    let text = "
+partitions:
+  - name: default
+    limits:
+      - {limit: everybody, users: ['*'], maxapplications: 5}
+    queues:
+      - name: root
+        queues:
+          - name: vision
+            limits:
+              - {users: [ada, ''], groups: [research], maxresources: {vcore: 2, memory: 1Gi}}
+              - {groups: ['*'], maxapplications: 1, maxresources: {vcore: 500m}}
+          - {name: speech}
+";
+    let manifests = try_read(text).expect("sound");
+    assert_eq!(notes(&manifests), Vec::<String>::new());
+    let root = of(&manifests, "root");
+    assert_eq!(root.limits, [UserLimit::users(["*"]).claims(5)]);
+    let mut named = UserLimit::users(["ada"]).amount("cpu", 2_000).amount("memory", 1 << 30);
+    named.groups = vec!["research".into()];
+    let others = UserLimit::groups(["*"]).amount("cpu", 500).claims(1);
+    assert_eq!(of(&manifests, "root.vision").limits, [named, others]);
+    let mut tenants = Tenants::yunikorn_with(manifests.yunikorn.clone());
+    manifests.give_to(&mut tenants).expect("sound");
+    let capacity = root.clone().quota("default", "cpu", Quota::nominal(10_000));
+    tenants.set_queue(capacity).expect("sound");
+    let mut mode = |queue, user: &str, group: &str, cpu| {
+        let claim = claim(queue, cpu).owner(Owner::new(user).group(group));
+        tenants.decide(&claim).expect("sound").assignment.mode
+    };
+    assert_eq!(mode("root.vision", "ada", "qa", 500), Fit::Fit);
+    assert_eq!(mode("root.vision", "ada", "qa", 501), Fit::NoFit, "as one of no named group");
+    assert_eq!(mode("root.vision", "ada", "research", 2_000), Fit::Fit);
+    assert_eq!(mode("root.vision", "ada", "research", 2_001), Fit::NoFit);
+    assert_eq!(mode("root.vision", "bob", "research", 2_001), Fit::NoFit, "by the group");
+    assert_eq!(mode("root.speech", "bob", "research", 2_001), Fit::Fit, "no limit is below root");
+    let strict = |limits: &str| {
+        let text = format!("partitions: [{{queues: [{{name: a, limits: [{limits}]}}]}}]");
+        try_read(&text).map(drop)
+    };
+    assert!(strict("{maxapplications: 1}").is_err(), "of nobody");
+    assert!(strict("{users: [ada]}").is_err(), "of nothing");
+    assert!(
+        strict("{users: ['*'], maxapplications: 1}, {users: [ada], maxapplications: 1}").is_err()
+    );
+    assert!(strict("{groups: ['*'], maxapplications: 1}").is_err(), "a queue's own maximum");
+    assert!(strict("{users: [ada], maxresources: {vcore: 0}}").is_err());
+    assert_eq!(strict("{users: [ada], maxresources: {vcore: 1}}"), Ok(()));
 }

@@ -60,6 +60,36 @@ fn equal_shares_take_no_turns_over_another_resource() {
     assert_eq!(named, [b2]);
 }
 
+/// Quota that is reserved for a group goes with it: its queue would be left with nothing of its guarantee.
+#[test]
+fn a_group_that_waits_for_more_gives_nothing_back_for_it() {
+    let mut tenants = Tenants::default();
+    tenants.set_flavor(Flavor::new("all"));
+    for name in ["a", "b"] {
+        let queue = Queue::leaf(name).parent("root").quota("all", "gpu", Quota::nominal(4));
+        tenants.set_queue(queue).unwrap();
+    }
+    let elastic = claim("b1", "b", 4);
+    let assignment = tenants.decide(&elastic).unwrap().assignment;
+    let b1 = tenants.admit(&elastic, &assignment, Time::ZERO).unwrap();
+    let leaf = tenants.holder(b1).unwrap().queue;
+    let mut more = assignment.usage.clone();
+    more[0].1 = 2;
+    let own = claim("a1", "a", 4);
+    let may_yield = |tenants: &mut Tenants, by: &str| {
+        tenants.reserve(by, leaf, &more).unwrap();
+        let assignment = tenants.decide(&own).unwrap().assignment;
+        let yields = tenants.yields(&own, &assignment).unwrap().unwrap();
+        let found = (yields.may_yield(&[b1]), yields.candidates().contains(&b1));
+        drop(yields);
+        tenants.unreserve(by).unwrap();
+        found
+    };
+    // Reserved for another group, it stays in use when b1 has gone: b borrows.
+    assert_eq!(may_yield(&mut tenants, "b2"), (true, true));
+    assert_eq!(may_yield(&mut tenants, "b1"), (false, false));
+}
+
 struct World {
     cluster: Cluster,
     tenants: Tenants,

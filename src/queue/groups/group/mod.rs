@@ -2,6 +2,7 @@
 
 #[cfg(feature = "serde")]
 mod saved;
+mod turn;
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -14,7 +15,8 @@ use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
 use crate::queue::groups::counts::{MemberCounts, deficit, part_of_inner};
-use crate::queue::groups::members::{MemberState, Members};
+use crate::queue::groups::losses::Turn;
+use crate::queue::groups::members::{Member, MemberState, Members};
 use crate::queue::groups::phase::{Health, HealthChange, Phase, Vitals, add_wait};
 use crate::queue::groups::run_time::RunTime;
 use crate::queue::groups::tree::{build, minima, tree_names};
@@ -40,6 +42,7 @@ pub(in crate::queue) struct QueuedGroup {
     paused: bool,
     health: Health,
     run_time: RunTime,
+    turn: Turn,
     /// Time at which the group was first ready to be tried since it last ran.
     ready_since: Option<Time>,
     /// Sort key in its queue, while the group waits.
@@ -79,6 +82,7 @@ impl QueuedGroup {
             paused: false,
             health: Health::default(),
             run_time: RunTime::default(),
+            turn: Turn::default(),
             ready_since: None,
             key: None,
             since: now,
@@ -266,9 +270,9 @@ impl QueuedGroup {
     }
 
     /// Sets the sort key of its rank. Returns it.
-    pub(in crate::queue) fn set_rank(&mut self, id: GroupId, rank: i64) -> QueueKey {
+    pub(in crate::queue) fn set_rank(&mut self, id: GroupId, rank: i64, grown: u32) -> QueueKey {
         let priority = core::cmp::Reverse(self.root.priority);
-        let key = QueueKey { rank, priority, since: self.since, group: id };
+        let key = QueueKey { rank, priority, grown, since: self.since, group: id };
         self.key = Some(key.clone());
         key
     }
@@ -359,6 +363,9 @@ impl QueuedGroup {
             self.run_time.begin(now);
         } else if before.started() && !self.health.started() {
             self.run_time.end(now, before.is_overdue());
+        }
+        if !self.health.started() {
+            self.turn.forget_losses();
         }
         let waited = self.ready_since.map(|since| now.since(since)).unwrap_or_default();
         if change.started {
@@ -452,8 +459,12 @@ impl QueuedGroup {
 
     /// The tree of the pending ones of some members.
     pub(in crate::queue) fn tree_of(&self, members: &Members) -> PodGroup {
+        self.tree_with(members, None)
+    }
+
+    fn tree_with(&self, members: &Members, turn: Option<&BTreeSet<u64>>) -> PodGroup {
         let mut pods: Vec<Vec<Pod>> = alloc::vec![Vec::new(); self.leaves.len()];
-        for member in members.values().filter(|member| member.is_ready()) {
+        for (_, member) in in_tree(members, turn) {
             if let Some(pods) = pods.get_mut(member.leaf()) {
                 pods.push(member.pod().clone());
             }
@@ -473,10 +484,19 @@ impl QueuedGroup {
     }
 }
 
+/// The ready ones of some members, of a turn if there is one.
+fn in_tree<'a>(
+    members: &'a Members,
+    turn: Option<&'a BTreeSet<u64>>,
+) -> impl Iterator<Item = (&'a u64, &'a Member)> {
+    members.iter().filter(move |(seq, member)| {
+        member.is_ready() && turn.is_none_or(|turn| turn.contains(seq))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::groups::members::Member;
 
     fn count(existing: u64, running: u64, done: u64) -> MemberCounts {
         MemberCounts { existing, running, pending: existing - running, done }

@@ -10,6 +10,7 @@ use super::QueuedGroup;
 use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
+use crate::queue::groups::losses::Turn;
 use crate::queue::groups::run_time::RunTime;
 use crate::queue::groups::{Health, MemberState, Members, Phase};
 use crate::queue::terms::ids::{QueueKey, Ticket};
@@ -35,6 +36,8 @@ pub(in crate::queue) struct SavedGroup {
     health: Health,
     #[serde(default)]
     run_time: RunTime,
+    #[serde(default)]
+    turn: Turn,
     #[serde(default)]
     ready_since: Option<Time>,
     pub(in crate::queue) key: Option<QueueKey>,
@@ -82,6 +85,7 @@ impl QueuedGroup {
             paused: self.paused,
             health: self.health,
             run_time: self.run_time,
+            turn: self.turn,
             ready_since: self.ready_since,
             key: self.key.clone(),
             since: self.since,
@@ -120,6 +124,7 @@ impl QueuedGroup {
             paused: saved.paused,
             health: saved.health,
             run_time: saved.run_time,
+            turn: saved.turn,
             ready_since: saved.ready_since,
             key: saved.key,
             since: saved.since,

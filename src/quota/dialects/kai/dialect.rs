@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::min_runtime::is_protected;
 use super::queues::{KaiQuantities, QueueShares, Reclaimer};
@@ -184,6 +185,10 @@ impl Dialect for Kai {
 
     fn makes(&self, queue: &Queue) -> bool {
         queue.kind == QueueKind::Inner && queue.name == CLUSTER
+    }
+
+    fn half_life(&self) -> Option<Duration> {
+        self.settings.half_life
     }
 
     /// A parent that has not been stated is a top queue. O(queues).

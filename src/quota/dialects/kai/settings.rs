@@ -38,6 +38,11 @@ pub struct KaiSettings {
     pub default_min_runtime: QueueMinRuntime,
     /// The queue whose minimum protects from reclaim.
     pub reclaim_method: ReclaimMethod,
+    /// The half-life of past usage, for time-based fair share; `None`, the default: it does not count.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub half_life: Option<Duration>,
+    /// How much past usage counts against the weight, in billionths (KAI's `kValue`); default one.
+    pub usage_factor: u64,
 }
 
 impl Default for KaiSettings {
@@ -50,6 +55,8 @@ impl Default for KaiSettings {
             min_runtimes: BTreeMap::new(),
             default_min_runtime: QueueMinRuntime::default(),
             reclaim_method: ReclaimMethod::default(),
+            half_life: None,
+            usage_factor: 1_000_000_000,
         }
     }
 }
@@ -66,6 +73,15 @@ impl KaiSettings {
     #[must_use]
     pub fn unit(mut self, resource: impl Into<String>, amount: i64) -> KaiSettings {
         self.units.insert(resource.into(), amount.max(1));
+        self
+    }
+
+    /// Sets the half-life of past usage, and how much of it counts, in billionths. In the division of
+    /// the surplus a weight w of W becomes max(0, w/W + k·(w/W − usage)). The
+    /// usage is an average over the whole cluster, in which usage counts half as much for each half-life since.
+    #[must_use]
+    pub fn half_life(mut self, half_life: Duration, factor: u64) -> KaiSettings {
+        (self.half_life, self.usage_factor) = (Some(half_life), factor);
         self
     }
 

@@ -46,6 +46,9 @@ impl Kai {
             numbers.iter().map(unit).collect(),
         );
         shares.saturation = self.settings.saturation;
+        if books.past.is_counted() {
+            shares.usage_factor = self.settings.usage_factor;
+        }
         let kinds = [QueueKind::Inner, QueueKind::Leaf];
         let ids: Vec<QueueId> = kinds.iter().flat_map(|kind| tree.queues(*kind)).collect();
         let below: Vec<QueueId> =
@@ -59,6 +62,7 @@ impl Kai {
                 let own = ResourceShare {
                     request: sums.requested(),
                     allocated: sums.used,
+                    usage: past_usage(books, (id, of), sums.used, total(&of)),
                     ..ResourceShare::default()
                 };
                 match tree.quota(id, of) {
@@ -184,4 +188,13 @@ impl Tables {
             own.allocated < own.fair_share && share.allocated > share.allocatable()
         })
     }
+}
+
+/// The average of what a queue has used, in billionths of the whole.
+fn past_usage(books: &Books, (queue, of): (QueueId, FlavorResource), used: i64, whole: i64) -> u64 {
+    if !books.past.is_counted() || whole <= 0 {
+        return 0;
+    }
+    // The cast saturates.
+    (books.past.average(queue, of, used) / whole as f64 * 1e9) as u64
 }

@@ -212,12 +212,13 @@ impl<'t> Guarantees<'t> {
     /// before and after.
     fn may_go_last(&self, trial: &mut Trial<'t>, holder: u32) -> bool {
         let leaf = trial.leaf_of(holder);
-        let final_share = self.fair.then(|| trial.share(self.side_of(trial, leaf)));
-        let keeps = trial.keeps_guarantee(leaf, holder, &self.pairs);
+        let afterwards = self.judges_shares().then(|| {
+            let keeps = trial.keeps_guarantee(leaf, holder, &self.pairs);
+            (trial.share(self.side_of(trial, leaf)), keeps || !self.leaves_promised)
+        });
         trial.restore(holder);
-        let allowed = match final_share {
-            None => self.is_beyond(trial, leaf, |trial, at| !trial.is_within(at, &self.pairs)),
-            Some(final_share) => {
+        let allowed = self.is_over(trial, leaf)
+            && afterwards.is_none_or(|(final_share, keeps)| {
                 let own = trial.share(self.own_side(trial, leaf));
                 let is_less = || own < trial.share(self.side_of(trial, leaf));
                 let enough = if self.initial_share {
@@ -225,13 +226,25 @@ impl<'t> Guarantees<'t> {
                 } else {
                     own <= final_share && (!self.leaves_promised || is_less())
                 };
-                self.is_beyond(trial, leaf, |trial, at| trial.share(at).borrowing)
-                    && !trial.is_within(leaf, &self.pairs)
-                    && (self.within || (keeps || !self.leaves_promised) && enough)
-            }
-        };
+                keeps && enough
+            });
         trial.remove(holder);
         allowed
+    }
+
+    /// Whether shares decide who yields: for a claim beyond its queue's own quota.
+    fn judges_shares(&self) -> bool {
+        self.fair && !self.within
+    }
+
+    /// Whether a leaf, and each queue above it up to the one in common, uses more than its own.
+    fn is_over(&self, trial: &Trial<'t>, leaf: u32) -> bool {
+        if self.fair {
+            self.is_beyond(trial, leaf, |trial, at| trial.share(at).borrowing)
+                && !trial.is_within(leaf, &self.pairs)
+        } else {
+            self.is_beyond(trial, leaf, |trial, at| !trial.is_within(at, &self.pairs))
+        }
     }
 
     /// Whether a leaf, and each queue above it up to the one in common, passes a test.
@@ -295,7 +308,8 @@ impl Sets for Guarantees<'_> {
         &self.holders
     }
 
-    /// The own queue's holders go once for all, not for each holder.
+    /// The own queue's holders go once for all, not for each holder. Of one queue, holders with equal
+    /// usage are judged once; all are where shares do not decide.
     fn candidates(&self) -> Vec<u32> {
         let leaves = |at: u32| self.books().holder_at(at).is_some_and(|own| own.leaving);
         let open = self.holders.iter().map(|&at| (at, leaves(at)));
@@ -305,13 +319,30 @@ impl Sets for Guarantees<'_> {
         for &own in &self.own {
             trial.remove(own);
         }
+        let books = trial.books;
+        let mut last: Option<(u32, &Usage, bool)> = None;
         open.retain(|&(at, leaves)| {
-            if leaves || trial.leaf_of(at) == self.leaf {
+            let Some(own) = books.holder_at(at) else { return false };
+            let leaf = own.queue.slot;
+            if leaves || leaf == self.leaf {
                 return true;
             }
-            trial.remove(at);
-            let may = self.may_go_last(&mut trial, at);
-            trial.restore(at);
+            if let Some((of, usage, may)) = last
+                && of == leaf
+                && (*usage == own.usage || !self.judges_shares())
+            {
+                return may;
+            }
+            // All are in place: only shares are compared with and without the holder.
+            let may = if self.judges_shares() {
+                trial.remove(at);
+                let may = self.may_go_last(&mut trial, at);
+                trial.restore(at);
+                may
+            } else {
+                self.is_over(&trial, leaf)
+            };
+            last = Some((leaf, &own.usage, may));
             may
         });
         for &own in &self.own {
@@ -337,6 +368,14 @@ impl Sets for Guarantees<'_> {
             return false;
         }
         let mut trial = self.trial.borrow_mut();
+        let gives = |(of, lack): &(FlavorResource, i64)| {
+            let usages = holders.iter().filter_map(|at| Some(&trial.books.holder_at(*at)?.usage));
+            let own = |usage: &Usage| usage.iter().find(|own| own.0 == *of).map_or(0, |own| own.1);
+            usages.map(own).fold(0_i64, i64::saturating_add) >= *lack
+        };
+        if !self.lacks.iter().all(gives) {
+            return false;
+        }
         if self.fair {
             trial.take(self.leaf, &self.usage);
         }

@@ -56,6 +56,10 @@ impl Dialect for Kueue {
         Some(guarantees::sets(books, leaf, (claim, usage), None, rules))
     }
 
+    fn reduces(&self) -> bool {
+        self.settings.partial_admission
+    }
+
     fn order(&self) -> HeadRules {
         self.settings.heads
     }

@@ -6,11 +6,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use self::share::{PLACES, whole_share};
-use crate::quota::books::Books;
+use self::share::{PLACES, past_share, whole_share};
 use crate::quota::books::holds::Hold;
 use crate::quota::books::share::{ShareOf, ShareValue};
 use crate::quota::books::tree::QueueId;
+use crate::quota::books::{Books, PastShareOf};
 use crate::quota::dialect::Dialect;
 use crate::quota::dialects::kueue::decide::{SearchRules, decide};
 use crate::quota::dialects::kueue::guarantees;
@@ -31,11 +31,17 @@ pub struct TenantSettings {
     /// How long a claim waits before quota is put aside for it, while it is the oldest. Default 1
     /// hour.
     pub patience: Duration,
+    /// The half-life of past usage; `None`, the default: it does not count. With one, the order of
+    /// turns adds to the share of a queue the share of its past beyond its guarantee. The past is the average of what it has used, in
+    /// which usage counts half as much for each half-life since. Who yields is
+    /// decided by shares of the moment all the same.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub half_life: Option<Duration>,
 }
 
 impl Default for TenantSettings {
     fn default() -> TenantSettings {
-        TenantSettings { patience: Duration::from_secs(3_600) }
+        TenantSettings { patience: Duration::from_secs(3_600), half_life: None }
     }
 }
 
@@ -44,6 +50,13 @@ impl TenantSettings {
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> TenantSettings {
         self.patience = patience;
+        self
+    }
+
+    /// Sets the half-life of past usage; one of zero is none.
+    #[must_use]
+    pub fn half_life(mut self, half_life: Duration) -> TenantSettings {
+        self.half_life = Some(half_life).filter(|own| !own.is_zero());
         self
     }
 }
@@ -134,6 +147,14 @@ impl Dialect for Own {
 
     fn yields_jointly(&self) -> bool {
         true
+    }
+
+    fn half_life(&self) -> Option<Duration> {
+        self.settings.half_life
+    }
+
+    fn past_share(&self) -> PastShareOf {
+        past_share
     }
 
     fn patience(&self) -> Option<Duration> {

@@ -1,8 +1,10 @@
 //! Shares in whole numbers.
 
+use crate::quota::books::Books;
 use crate::quota::books::cells::{Cells, NONE};
 use crate::quota::books::share::{ShareValue, each_beyond};
-use crate::quota::books::tree::QueueTree;
+use crate::quota::books::tree::{QueueId, QueueTree};
+use crate::quota::model::amount::minus;
 use crate::quota::model::claim::FlavorResource;
 
 /// Binary places of a share's ratio.
@@ -19,6 +21,34 @@ pub(super) fn whole_share(
     at: u32,
     more: &[(FlavorResource, i64)],
 ) -> ShareValue {
+    let beyond = |add: &mut dyn FnMut(u32, i64)| {
+        each_beyond(&tree.slots[at as usize], cells, more, add);
+    };
+    share_beyond(tree, cells, at, beyond)
+}
+
+/// [`whole_share`] of what a queue has used beyond its guarantees on the average of its past.
+pub(super) fn past_share(books: &Books, cells: &Cells, queue: QueueId) -> ShareValue {
+    let tree = &books.tree;
+    let slot = &tree.slots[queue.slot as usize];
+    let beyond = |add: &mut dyn FnMut(u32, i64)| {
+        for &(pair, cell) in &slot.cells {
+            let (of, cell) = (FlavorResource(pair), &cells[cell]);
+            let used = books.past.average(queue, of, cell.used);
+            // The cast saturates, and takes the whole part.
+            add(pair, minus(used as i64, cell.subtree));
+        }
+    };
+    share_beyond(tree, cells, queue.slot, beyond)
+}
+
+/// The dominant share of some amounts of a queue.
+fn share_beyond(
+    tree: &QueueTree,
+    cells: &Cells,
+    at: u32,
+    each: impl FnOnce(&mut dyn FnMut(u32, i64)),
+) -> ShareValue {
     let slot = &tree.slots[at as usize];
     let mut share = ShareValue::NONE;
     if slot.parent == NONE {
@@ -29,7 +59,7 @@ pub(super) fn whole_share(
         share.weight = 0.0;
     }
     let mut largest = 0;
-    let add = |pair: u32, beyond: i64| {
+    let mut add = |pair: u32, beyond: i64| {
         if beyond <= 0 {
             return;
         }
@@ -45,7 +75,7 @@ pub(super) fn whole_share(
             (largest, share.dominant) = (ratio, tree.resource_of(pair));
         }
     };
-    each_beyond(slot, cells, more, add);
+    each(&mut add);
     share.ratio = largest as f64;
     share
 }
