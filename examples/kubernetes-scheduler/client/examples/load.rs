@@ -73,7 +73,8 @@ async fn run() -> Result<(), Failure> {
                 let groups = groups_path(&api).await?;
                 let sizes = (0..own.count).step_by(own.gang).map(|n| own.gang.min(own.count - n));
                 let gangs = sizes.enumerate().map(|(n, size)| group(&own, n, size));
-                send(&api, gangs.map(|group| Call::Create(groups.clone(), group)).collect()).await?;
+                send(&api, gangs.map(|group| Call::Create(groups.clone(), group)).collect())
+                    .await?;
             }
             let pods = (0..own.count).map(|n| Call::Create(PODS.into(), pod(&own, n)));
             send(&api, pods.collect()).await?
