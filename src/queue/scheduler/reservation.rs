@@ -20,7 +20,7 @@ use crate::framework::Evaluation;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
 use crate::place::Outcome;
 use crate::queue::groups::{Phase, QueuedGroup};
-use crate::queue::holds::{Drain, Holds, differing_nodes, free_part};
+use crate::queue::holds::{Drain, Holds, View, differing_nodes, free_part};
 use crate::queue::line::shortage::{KnownRoom, needed_members, shapes};
 use crate::queue::settings::ReservationPolicy;
 use crate::queue::terms::RESERVED_NAMESPACE;
@@ -272,10 +272,13 @@ impl Scheduler {
         let mut due: BTreeSet<GroupId> = groups.iter().copied().collect();
         let members = groups.iter().filter_map(|id| self.groups.get(id)).map(QueuedGroup::pending);
         let mut left = members.sum::<usize>() + 2 * groups.len();
+        // Groups that wait for victims are all checked in the same future, until something changes.
+        let mut future = None;
         while let Some(&id) = groups.iter().find(|id| due.contains(*id) && left > 0) {
             due.remove(&id);
             left -= 1;
-            if self.refresh_reservation(id) {
+            if self.refresh_in(id, &mut future) {
+                future = None;
                 due.extend(groups.iter().filter(|other| **other != id));
             }
             if !self.report.decisions().is_empty() {
@@ -289,6 +292,11 @@ impl Scheduler {
     /// no placement is found, placeholders stay where they are, unless more of them fit elsewhere.
     /// Returns whether anything changed.
     pub(super) fn refresh_reservation(&mut self, id: GroupId) -> bool {
+        self.refresh_in(id, &mut None)
+    }
+
+    /// [`Scheduler::refresh_reservation`], with the [future](Scheduler::future) if it is known.
+    fn refresh_in(&mut self, id: GroupId, future: &mut Option<View>) -> bool {
         let id = self.holds.lead(id);
         let Some(queued) = self.groups.get(&id) else { return false };
         if !queued.phase().waits() || self.holds.room(id).is_none() {
@@ -326,7 +334,7 @@ impl Scheduler {
                     for &own in &owners {
                         self.stay_unschedulable(own, &shortage);
                     }
-                    if self.renew_claim(id, &tree, &shortage) {
+                    if self.renew_claim(id, &tree, &shortage, (&old, future)) {
                         self.placeholders_changed(&old);
                         return true;
                     }
@@ -381,10 +389,14 @@ impl Scheduler {
         if !self.holds.claims(id) {
             return Vec::new();
         }
-        let others = self.less_important(id);
-        let rooms = others.iter().filter_map(|other| self.holds.room(*other));
-        let parts = rooms.flat_map(|own| own.placeholders().iter().skip(own.whole()));
-        let mut aside: Vec<Pod> = parts.map(|(pod, _)| pod.clone()).collect();
+        let parts_of = |other: GroupId| {
+            let own = self.holds.room(other);
+            own.map_or(&[][..], |own| own.placeholders().get(own.whole()..).unwrap_or_default())
+        };
+        // Most rooms hold whole members alone.
+        let others = self.holds.with_room().filter(|other| !parts_of(*other).is_empty());
+        let others = others.filter(|other| self.gives_way(id, *other));
+        let mut aside: Vec<Pod> = others.flat_map(parts_of).map(|(pod, _)| pod.clone()).collect();
         aside.retain(|pod| self.world.remove_pod(pod.namespace(), &pod.name).is_ok());
         aside
     }
