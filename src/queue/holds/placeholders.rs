@@ -9,14 +9,14 @@ use alloc::vec::Vec;
 
 use super::Holds;
 use super::booking::{Booked, BookingStep};
-use super::hold::{Cause, HeldPlace, Hold, HoldId};
+use super::hold::{Cause, Hold, HoldId};
 use crate::base::Time;
 use crate::model::{Pod, PodShape};
 use crate::queue::terms::RESERVED_NAMESPACE;
 use crate::queue::terms::booking::{Booking, BookingChange, BookingView};
 use crate::queue::terms::ids::GroupId;
 use crate::queue::world::World;
-use crate::state::{Assignment, Plan};
+use crate::state::Plan;
 
 /// Placeholders with their nodes.
 pub(in crate::queue) type Placeholders = Vec<(Pod, String)>;
@@ -60,19 +60,6 @@ pub(in crate::queue) fn differing_nodes(
 }
 
 impl Holds {
-    /// Whether a hold other than the room of a group keeps room on one of some nodes, or has a plan for
-    /// them. O(holds).
-    pub(in crate::queue) fn is_met(&self, id: GroupId, nodes: &[String]) -> bool {
-        let is_met = |own: &Hold| {
-            let planned = own.plan.iter().flat_map(Plan::assignments).map(Assignment::node);
-            let held = own.placeholders.iter().map(|(_, node)| node.as_str());
-            let places = own.unit_move().into_iter().flat_map(|own| &own.places);
-            let mut all = planned.chain(held).chain(places.map(HeldPlace::to));
-            all.any(|node| nodes.iter().any(|own| own == node))
-        };
-        self.entries.iter().any(|(hold, own)| *hold != HoldId::Room(id) && is_met(own))
-    }
-
     /// Adds placeholders for a plan of a group to the cluster: those that its nodes take.
     pub(in crate::queue) fn put_for_plan(
         world: &mut World,

@@ -125,12 +125,7 @@ impl Scheduler {
         let until = now.after(settings.timeout);
         let placeholders = Holds::put_for_plan(&mut self.world, id, &plan);
         let nodes: Vec<String> = placeholders.iter().map(|(_, node)| node.clone()).collect();
-        if self.holds.is_met(id, &nodes) {
-            self.pods_changed_on(&nodes);
-        } else {
-            // Room that nobody else holds part of: no other hold can use that, or suffer from it.
-            self.note_pods_on(&nodes);
-        }
+        self.note_pods_on(&nodes);
         self.holds.claim(gang, plan.clone(), (now, until), placeholders, quota);
         self.timers.insert((until, Timer::Reservation(id)));
         self.report.count(|metrics| &mut metrics.preemptions);

@@ -277,7 +277,7 @@ impl Scheduler {
         while let Some(&id) = groups.iter().find(|id| due.contains(*id) && left > 0) {
             due.remove(&id);
             left -= 1;
-            if self.refresh_in(id, &mut future) {
+            if self.refresh_reservation(id, &mut future) {
                 future = None;
                 due.extend(groups.iter().filter(|other| **other != id));
             }
@@ -291,12 +291,8 @@ impl Scheduler {
     /// An attempt without the placeholders of the group, unless it backs off and has no claim. If
     /// no placement is found, placeholders stay where they are, unless more of them fit elsewhere.
     /// Returns whether anything changed.
-    pub(super) fn refresh_reservation(&mut self, id: GroupId) -> bool {
-        self.refresh_in(id, &mut None)
-    }
-
-    /// [`Scheduler::refresh_reservation`], with the [future](Scheduler::future) if it is known.
-    fn refresh_in(&mut self, id: GroupId, future: &mut Option<View>) -> bool {
+    /// `future` is that of groups with claims, where it is known.
+    pub(super) fn refresh_reservation(&mut self, id: GroupId, future: &mut Option<View>) -> bool {
         let id = self.holds.lead(id);
         let Some(queued) = self.groups.get(&id) else { return false };
         if !queued.phase().waits() || self.holds.room(id).is_none() {
@@ -386,17 +382,17 @@ impl Scheduler {
     /// Takes the parts of members out of the cluster that less important groups hold beside the claim
     /// of a group: with what they hold its victims may be needless.
     fn set_parts_aside(&mut self, id: GroupId) -> Vec<Pod> {
-        if !self.holds.claims(id) {
+        let has_parts = |other: GroupId| {
+            let own = self.holds.room(other);
+            own.is_some_and(|own| own.placeholders().len() > own.whole())
+        };
+        if !self.holds.claims(id) || !self.holds.with_room().any(has_parts) {
             return Vec::new();
         }
-        let parts_of = |other: GroupId| {
-            let own = self.holds.room(other);
-            own.map_or(&[][..], |own| own.placeholders().get(own.whole()..).unwrap_or_default())
-        };
-        // Most rooms hold whole members alone.
-        let others = self.holds.with_room().filter(|other| !parts_of(*other).is_empty());
-        let others = others.filter(|other| self.gives_way(id, *other));
-        let mut aside: Vec<Pod> = others.flat_map(parts_of).map(|(pod, _)| pod.clone()).collect();
+        let others = self.less_important(id);
+        let rooms = others.iter().filter_map(|other| self.holds.room(*other));
+        let parts = rooms.flat_map(|own| own.placeholders().iter().skip(own.whole()));
+        let mut aside: Vec<Pod> = parts.map(|(pod, _)| pod.clone()).collect();
         aside.retain(|pod| self.world.remove_pod(pod.namespace(), &pod.name).is_ok());
         aside
     }

@@ -311,12 +311,10 @@ impl Scheduler {
     /// Groups with a reservation that are less important than a group.
     /// A group that moves for others keeps its place.
     pub(super) fn less_important(&self, id: GroupId) -> Vec<GroupId> {
-        self.holds.with_room().filter(|other| self.gives_way(id, *other)).collect()
-    }
-
-    /// Whether a group with a reservation is less important than another, and does not move.
-    pub(super) fn gives_way(&self, id: GroupId, other: GroupId) -> bool {
-        other != id && self.is_less_important(id, other) && !self.holds.is_moving(other)
+        let is_less = |other: &GroupId| {
+            *other != id && self.is_less_important(id, *other) && !self.holds.is_moving(*other)
+        };
+        self.holds.with_room().filter(is_less).collect()
     }
 
     /// Whether a group has a lower priority than another. Tenants compare those of one queue alone.
