@@ -12,7 +12,7 @@ use super::{Distances, Holds, KeptQuota, Past, Placeholders};
 use crate::base::Time;
 use crate::model::Pod;
 use crate::queue::terms::ids::{GroupId, Ticket};
-use crate::state::Plan;
+use crate::state::{Assignment, Plan};
 
 impl Hold {
     pub(super) fn new(
@@ -337,6 +337,9 @@ impl Holds {
         let mut hold = Hold::new(owners.to_vec(), Cause::Claim, Some(plan), span);
         (hold.placeholders, hold.quota) = (placeholders, quota);
         self.leads.extend(others.iter().map(|other| (*other, id)));
+        // Room that nobody else holds part of: no other hold can use that, or suffer from it.
+        let mut holds = self.entries.iter().filter(|(hold, _)| **hold != HoldId::Room(id));
+        self.due |= holds.any(|(_, own)| meets(own, &hold.placeholders));
         self.entries.insert(HoldId::Room(id), hold);
     }
 
@@ -563,4 +566,16 @@ impl Holds {
         }
         Holds { entries, leads, past, due, permits_due, ..Holds::default() }
     }
+}
+
+/// Whether a hold keeps room on a node of placeholders, or has a plan for one.
+fn meets(own: &Hold, placeholders: &[(Pod, String)]) -> bool {
+    let places = match &own.cause {
+        Cause::Move(own) => &own.places[..],
+        _ => &[],
+    };
+    let planned = own.plan.iter().flat_map(Plan::assignments).map(Assignment::node);
+    let held = own.placeholders.iter().map(|(_, node)| node.as_str());
+    let mut all = planned.chain(held).chain(places.iter().map(|place| place.to.as_str()));
+    all.any(|node| placeholders.iter().any(|(_, own)| own == node))
 }

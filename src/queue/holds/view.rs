@@ -11,7 +11,7 @@ use crate::state::{Cluster, Plan, PodView};
 
 /// A working copy of the cluster, from which pods were taken out: "the cluster without X". The copy
 /// is made on write, so that what stays costs nothing.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::queue) struct View {
     cluster: Cluster,
 }
@@ -61,6 +61,11 @@ impl View {
         for pod in pods {
             let _ = self.cluster.remove_pod(pod.namespace(), &pod.name);
         }
+    }
+
+    /// Adds pods on their nodes. Returns whether all of them are in now.
+    pub(in crate::queue) fn put<'a>(&mut self, pods: impl IntoIterator<Item = &'a Pod>) -> bool {
+        pods.into_iter().all(|pod| self.cluster.add_pod(pod.clone()).is_ok())
     }
 
     /// Takes pods out that terminate. O(pods).

@@ -28,6 +28,8 @@ pub(super) struct Ledger {
     next: Number,
     /// By decision and name of the unit.
     units: BTreeMap<Ticket, BTreeMap<ObjectName, BTreeSet<Number>>>,
+    /// By the group that room is made for.
+    makes_room: BTreeMap<GroupId, BTreeSet<Number>>,
     /// By full name.
     pods: BTreeMap<String, BTreeSet<Place>>,
     /// By node.
@@ -72,6 +74,12 @@ impl Ledger {
         units.flatten().copied().collect()
     }
 
+    /// The entries that make room for a group, in the order of the decisions.
+    pub(super) fn by(&self, id: GroupId) -> impl Iterator<Item = &Removal> {
+        let numbers = self.makes_room.get(&id).into_iter().flatten();
+        numbers.filter_map(|number| self.entries.get(number))
+    }
+
     /// Whether a unit of a decision is to leave.
     pub(super) fn has(&self, ticket: Ticket) -> bool {
         self.units.contains_key(&ticket)
@@ -104,6 +112,7 @@ impl Ledger {
         }
         let units = self.units.entry(own.ticket).or_default();
         units.entry(own.unit.name.clone()).or_default().insert(number);
+        self.makes_room.entry(own.by).or_default().insert(number);
         self.new.insert(number);
         self.enter_stage(number, &own);
         self.entries.insert(number, own);
@@ -117,6 +126,10 @@ impl Ledger {
             self.forget_pod(pod, (number, at));
         }
         self.new.remove(&number);
+        if let Some(numbers) = self.makes_room.get_mut(&own.by) {
+            numbers.remove(&number);
+        }
+        self.makes_room.retain_one(&own.by);
         if let Some(units) = self.units.get_mut(&own.ticket) {
             if let Some(numbers) = units.get_mut(&own.unit.name) {
                 numbers.remove(&number);

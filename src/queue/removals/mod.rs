@@ -72,9 +72,9 @@ impl Removals {
         numbers.filter_map(|number| self.entries.get(number))
     }
 
-    /// Removals that make room for one group.
+    /// Removals that make room for one group. O(log groups) and its removals.
     pub(in crate::queue) fn by(&self, id: GroupId) -> impl Iterator<Item = &Removal> {
-        self.entries.iter().filter(move |own| own.by == id)
+        self.entries.by(id)
     }
 
     /// A unit of a decision, by its name.

@@ -10,7 +10,7 @@ use super::repair::{booking_of, own_work, room_elsewhere, work_of};
 use super::seek::{Found, Yielding};
 use super::{Scheduler, Timer};
 use crate::base::Time;
-use crate::model::PodGroup;
+use crate::model::{Pod, PodGroup};
 use crate::preempt::Victim;
 use crate::queue::groups::{Phase, QueuedGroup};
 use crate::queue::holds::{self, Hold, Holds, UnitMove, View};
@@ -228,9 +228,8 @@ impl Scheduler {
         let now = self.world.now();
         let until = now.after(settings.timeout);
         let placeholders = Holds::put_for_plan(&mut self.world, id, &plan);
-        for (_, node) in &placeholders {
-            self.pods_changed(node);
-        }
+        let nodes: Vec<String> = placeholders.iter().map(|(_, node)| node.clone()).collect();
+        self.note_pods_on(&nodes);
         self.holds.claim(gang, plan.clone(), (now, until), placeholders, quota);
         self.timers.insert((until, Timer::Reservation(id)));
         self.report.count(|metrics| &mut metrics.preemptions);
@@ -331,7 +330,7 @@ impl Scheduler {
         self.settle_victims();
     }
 
-    /// The room of a group that waits for its victims, looked at after a change; its placeholders
+    /// The room of a group that waits for its victims, looked at after a change; its placeholders, `old`,
     /// are not in the cluster. If what is under way does not suffice any more, victims are searched
     /// again. Returns whether the claim has changed.
     pub(super) fn renew_claim(
@@ -339,6 +338,7 @@ impl Scheduler {
         id: GroupId,
         tree: &PodGroup,
         shortage: &Shortage,
+        (old, future): (&[(Pod, String)], &mut Option<View>),
     ) -> bool {
         let Some(queued) = self.groups.get(&id) else { return false };
         let may_search = queued.no_search_before() <= self.world.now();
@@ -348,13 +348,13 @@ impl Scheduler {
         }
         let owners = self.holds.room(id).map_or_else(Vec::new, |own| own.owners().to_vec());
         let has_quota = self.quota_suffices_for(&owners);
-        if has_quota && self.suffices(id, false) {
+        if has_quota && self.suffices_in(id, old, future) {
             return false;
         }
         if may_search && self.preempt(id, tree, shortage) {
             return true;
         }
-        if has_quota && self.suffices(id, true) {
+        if has_quota && self.holds_in(id, self.future(id, true)) {
             // A victim that could not go is asked for again later.
             return false;
         }
@@ -366,14 +366,35 @@ impl Scheduler {
         true
     }
 
-    /// Whether the nominated plan of a group holds without the victims that are to go for it, and
-    /// without pods that terminate. `late` counts those that could not go yet, too.
-    fn suffices(&self, id: GroupId, late: bool) -> bool {
-        let Some(plan) = self.holds.nominated(id) else { return false };
+    /// Whether the nominated plan of a group holds in its [future](Scheduler::future).
+    ///
+    /// Groups with claims have one future, but for their own placeholders, which are not in the
+    /// cluster while they are checked. `future` keeps it, with all placeholders, while nothing changes.
+    fn suffices_in(&self, id: GroupId, old: &[(Pod, String)], future: &mut Option<View>) -> bool {
+        let own = old.iter().map(|(pod, _)| pod);
+        let later = if let Some(known) = future {
+            known.clone().without_pods(own)
+        } else {
+            let later = self.future(id, false);
+            let mut known = later.clone();
+            *future = known.put(own).then_some(known);
+            later
+        };
+        self.holds_in(id, later)
+    }
+
+    /// The cluster without the victims that are to go for a group and for others with claims, and
+    /// without pods that terminate. `late` counts victims that could not go yet, too. O(pods).
+    fn future(&self, id: GroupId, late: bool) -> View {
         let none = Yielding::default();
         let own = self.removals.by(id).filter(|own| late || own.retry_at().is_none());
         let going = own.flat_map(Removal::pods).chain(self.pods_of_other_claims(id, &none));
-        let mut later = View::of(self.world.cluster()).without_terminating().without(going);
+        View::of(self.world.cluster()).without_terminating().without(going)
+    }
+
+    /// Whether the nominated plan of a group holds in a cluster, after its moves.
+    fn holds_in(&self, id: GroupId, mut later: View) -> bool {
+        let Some(plan) = self.holds.nominated(id) else { return false };
         self.can_move(id, &mut later) && later.takes(self.world.framework(), plan)
     }
 

@@ -19,7 +19,7 @@ use crate::framework::Evaluation;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
 use crate::place::Outcome;
 use crate::queue::groups::{Phase, QueuedGroup};
-use crate::queue::holds::{Drain, Holds, differing_nodes, free_part, put_again};
+use crate::queue::holds::{Drain, Holds, View, differing_nodes, free_part, put_again};
 use crate::queue::line::shortage::{KnownRoom, needed_members, shapes};
 use crate::queue::settings::ReservationPolicy;
 use crate::queue::terms::RESERVED_NAMESPACE;
@@ -244,10 +244,13 @@ impl Scheduler {
         let mut due: BTreeSet<GroupId> = groups.iter().copied().collect();
         let members = groups.iter().filter_map(|id| self.groups.get(id)).map(QueuedGroup::pending);
         let mut left = members.sum::<usize>() + 2 * groups.len();
+        // Groups that wait for victims are all checked in the same future, until something changes.
+        let mut future = None;
         while let Some(&id) = groups.iter().find(|id| due.contains(*id) && left > 0) {
             due.remove(&id);
             left -= 1;
-            if self.refresh_reservation(id) {
+            if self.refresh_reservation(id, &mut future) {
+                future = None;
                 due.extend(groups.iter().filter(|other| **other != id));
             }
             if !self.report.decisions().is_empty() {
@@ -260,7 +263,8 @@ impl Scheduler {
     /// An attempt without the placeholders of the group, unless it backs off and has no claim. If
     /// no placement is found, placeholders stay where they are, unless more of them fit elsewhere.
     /// Returns whether anything changed.
-    pub(super) fn refresh_reservation(&mut self, id: GroupId) -> bool {
+    /// `future` is that of groups with claims, where it is known.
+    pub(super) fn refresh_reservation(&mut self, id: GroupId, future: &mut Option<View>) -> bool {
         let id = self.holds.lead(id);
         let Some(queued) = self.groups.get(&id) else { return false };
         if !queued.phase().waits() || self.holds.room(id).is_none() {
@@ -298,7 +302,7 @@ impl Scheduler {
                     for &own in &owners {
                         self.stay_unschedulable(own, &shortage);
                     }
-                    if self.renew_claim(id, &tree, &shortage) {
+                    if self.renew_claim(id, &tree, &shortage, (&old, future)) {
                         self.placeholders_changed(&old);
                         return true;
                     }
@@ -350,7 +354,11 @@ impl Scheduler {
     /// Takes the parts of members out of the cluster that less important groups hold beside the claim
     /// of a group: with what they hold its victims may be needless.
     fn set_parts_aside(&mut self, id: GroupId) -> Vec<Pod> {
-        if !self.holds.claims(id) {
+        let has_parts = |other: GroupId| {
+            let own = self.holds.room(other);
+            own.is_some_and(|own| own.placeholders().len() > own.whole())
+        };
+        if !self.holds.claims(id) || !self.holds.with_room().any(has_parts) {
             return Vec::new();
         }
         let others = self.less_important(id);

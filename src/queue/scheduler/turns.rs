@@ -66,7 +66,7 @@ impl Scheduler {
         self.drop_unsuitable_nomination(id);
         if self.holds.room(id).is_some() {
             // Other reservations may use what this attempt changed.
-            if self.refresh_reservation(id) {
+            if self.refresh_reservation(id, &mut None) {
                 self.holds.set_due();
             }
             return;

@@ -1,8 +1,8 @@
 //! Growth: what an input costs depends on what it changes, not on what there is. Counted in groups
 //! looked at.
 
-use phalanx::queue::GroupState;
-use phalanx::{ObjectName, PodGroup, Scheduler};
+use phalanx::queue::{Gone, GroupState, PreemptionSettings, Settings};
+use phalanx::{Decision, Event, ObjectName, Pod, PodGroup, Scheduler};
 
 use super::steps::*;
 
@@ -146,4 +146,37 @@ fn attempts_do_not_look_at_all_queues() {
     };
     let (few, many) = (run(50), run(200));
     assert!(many < 6 * few, "50 queues: {few}, 200: {many}");
+}
+
+/// A claim to the room of victims is no reason to try the groups that wait for others' room.
+#[test]
+fn groups_that_find_victims_do_not_try_each_other_again() {
+    let run = |count: usize| {
+        let preempts = |settings: &mut Settings| {
+            settings.preemption = Some(PreemptionSettings::default());
+        };
+        let mut scheduler = scheduler(gpus(count, 4), preempts);
+        for n in 0..count {
+            let old = Pod::new().request(GPU, 4).name(format!("old{n}")).on(format!("n{n:04}"));
+            let event = Event::PodChanged { pod: old, version: 0 };
+            scheduler.handle_event(event, at(0)).unwrap();
+            let new = Pod::new().request(GPU, 4).priority(10);
+            let new = PodGroup::gang(format!("new{n}"), 1).pods(1, new).priority(10);
+            scheduler.handle_group(new, at(1)).unwrap();
+        }
+        let mut gone = Vec::new();
+        while let Some(decision) = scheduler.poll_decision(at(1)) {
+            let Decision::Evict { ticket, victims, .. } = decision else { panic!("{decision:?}") };
+            gone.extend(victims.into_iter().map(|victim| (ticket, victim.name)));
+        }
+        assert_eq!(gone.len(), count, "each has a victim of its own");
+        let attempts = scheduler.metrics().attempts;
+        for (ticket, name) in gone {
+            scheduler.handle_gone(Gone::evicted(ticket, name.as_str()), at(2)).unwrap();
+        }
+        assert_eq!(bind_all(&mut scheduler, at(2)).len(), count, "each has its room");
+        attempts
+    };
+    let (few, many) = (run(10), run(40));
+    assert!(many >= 40 && many < 6 * few, "10 groups: {few}, 40: {many}");
 }

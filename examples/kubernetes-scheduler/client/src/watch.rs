@@ -113,7 +113,7 @@ pub fn sources(workloads: bool) -> impl Iterator<Item = Source> {
     SOURCES.into_iter().chain(WORKLOADS.into_iter().filter(move |_| workloads))
 }
 
-/// The times after which a watch that ended starts again: each doubles the one before.
+/// The times after which a watch that ended without news starts again: each doubles the one before.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 /// The same for a resource that was refused. A server that has just started refuses what it allows a
 /// second later.
@@ -150,6 +150,7 @@ pub async fn run<I: From<Input>>(
         |pause: Duration, [first, longest]: [Duration; 2]| (pause * 2).clamp(first, longest);
     loop {
         let begin = Instant::now();
+        let before = version.clone();
         // Each watch asks anew, also after one that ended by itself: the server may have been
         // upgraded meanwhile, and a version that is still served need not be the best one.
         let end = match path_of(&api, source, &discovery).await {
@@ -172,7 +173,10 @@ pub async fn run<I: From<Input>>(
             End::Closed(reason) => {
                 log!(info, "a watch ended", path = shown, reason = reason);
                 refused = Duration::ZERO;
-                pause = longer(pause, PAUSES);
+                // A server that is short of CPU ends watches of busy kinds again and again. Each has
+                // brought news, and the next goes on at once: a pause would only add to the lag.
+                let has_news = version.is_some() && version != before;
+                pause = if has_news { Duration::ZERO } else { longer(pause, PAUSES) };
                 pause
             }
             End::Expired => {

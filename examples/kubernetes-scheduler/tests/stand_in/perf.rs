@@ -4,8 +4,12 @@
 #[path = "../support/perf.rs"]
 mod workloads;
 
+use std::time::Duration;
+
+use serde_json::Value;
+
 use crate::server::RELEASE_1_37;
-use crate::world::{SOON, World};
+use crate::world::{SOON, World, node, pod};
 use workloads::{WORKLOADS, average};
 
 #[test]
@@ -45,4 +49,28 @@ fn the_figure_is_the_mean_of_the_samples() {
     assert_eq!(average(&[(1.0, 10), (2.0, 20), (3.0, 40)]), Some(15.0));
     // Two seconds for 30 pods: two samples of 15 each.
     assert_eq!(average(&[(1.0, 10), (2.0, 10), (3.0, 40), (4.0, 100)]), Some(30.0));
+}
+
+#[test]
+fn watches_that_end_after_each_event_cost_no_time() {
+    let world = World::new(RELEASE_1_37);
+    world.server.create("nodes", node("n1"));
+    let _scheduler = world.scheduler("");
+    let single = |name: &str| {
+        let mut own = pod(name, "");
+        own["spec"]["schedulingGroup"] = Value::Null;
+        own
+    };
+    world.server.create("pods", single("first"));
+    world.until_bound(1);
+    world.server.end_watches_early();
+    // A pod is two events and so two watches. Pauses that double would add up to two minutes.
+    let limit = Duration::from_secs(30);
+    for index in 0..16 {
+        world.server.create("pods", single(&format!("next-{index}")));
+        world.server.until(limit, "the pod is bound", |state| {
+            let bound = state.list("pods").filter(|pod| pod["spec"]["nodeName"].is_string());
+            bound.count() == index + 2
+        });
+    }
 }

@@ -88,6 +88,8 @@ struct Shared {
     rang: AtomicBool,
     /// One of so many writes loses its answer; 0 is never.
     lossy: AtomicUsize,
+    /// Whether a watch ends after its first news.
+    brief: AtomicBool,
     writes: AtomicUsize,
 }
 
@@ -161,6 +163,11 @@ impl Server {
     /// Loses the answer to one of so many writes.
     pub fn lose_answers(&self, one_of: usize) {
         self.shared.lossy.store(one_of, Ordering::Relaxed);
+    }
+
+    /// Ends each watch after its first news, as a server does that cannot keep up.
+    pub fn end_watches_early(&self) {
+        self.shared.brief.store(true, Ordering::Relaxed);
     }
 
     /// Waits until a condition holds of the state.
@@ -498,7 +505,8 @@ impl Shared {
                     lines.push(line(change, &shown(object.clone(), &version, &kind)));
                 }
             }
-            let ends = state.epoch != epoch || self.stops.load(Ordering::Relaxed);
+            let is_brief = self.brief.load(Ordering::Relaxed) && !lines.is_empty();
+            let ends = is_brief || state.epoch != epoch || self.stops.load(Ordering::Relaxed);
             drop(state);
             let text: String = lines.drain(..).collect();
             if !text.is_empty() {
