@@ -7,10 +7,10 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.tx
 /// Growth that is let pass, in per mille.
 const SLACK: u64 = 30;
 
-pub struct Count {
-    pub name: String,
-    pub round: u64,
-    pub level: String,
+pub(crate) struct Count {
+    pub(crate) name: String,
+    pub(crate) round: u64,
+    pub(crate) level: String,
 }
 
 /// The first line of an answer of a program, or nothing.
@@ -29,10 +29,10 @@ fn circumstances(counts: &[Count]) -> String {
 }
 
 /// Writes the table anew.
-pub fn write(counts: &[Count]) -> ExitCode {
+pub(crate) fn write(counts: &[Count]) -> ExitCode {
     let mut text = format!("# {}\n", circumstances(counts));
     for count in counts {
-        text += &format!("{} {}\n", count.name, count.round);
+        text.extend([count.name.as_str(), " ", &count.round.to_string(), "\n"]);
     }
     match std::fs::write(PATH, text) {
         Ok(()) => ExitCode::SUCCESS,
@@ -45,7 +45,7 @@ pub fn write(counts: &[Count]) -> ExitCode {
 
 /// Compares with the table: rows that have grown, that are missing, and, if `all` were counted, rows without a
 /// case fail by name.
-pub fn hold(counts: &[Count], all: bool) -> ExitCode {
+pub(crate) fn hold(counts: &[Count], all: bool) -> ExitCode {
     let table = match std::fs::read_to_string(PATH) {
         Ok(table) => table,
         Err(error) => {
@@ -61,13 +61,13 @@ pub fn hold(counts: &[Count], all: bool) -> ExitCode {
     }
     let mut limits: BTreeMap<&str, u64> = BTreeMap::new();
     for line in table.lines().skip(1) {
-        match line.split_once(' ').map(|(name, limit)| (name, limit.parse())) {
-            Some((name, Ok(limit))) => drop(limits.insert(name, limit)),
-            _ => {
-                eprintln!("{PATH}: no name and number: {line}");
-                return ExitCode::FAILURE;
-            }
-        }
+        let Some((name, Ok(limit))) =
+            line.split_once(' ').map(|(name, limit)| (name, limit.parse()))
+        else {
+            eprintln!("{PATH}: no name and number: {line}");
+            return ExitCode::FAILURE;
+        };
+        limits.insert(name, limit);
     }
     let mut faults = 0;
     for count in counts {
