@@ -20,12 +20,18 @@ fn told_by(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()
 }
 
-/// All that counts depend on beside this crate: compiler, C library, valgrind, vectors.
+/// All that counts depend on beside this crate: compiler, C library, valgrind, vectors, and the maker of the
+/// processor, by which the C library chooses how to copy.
 fn circumstances(counts: &[Count]) -> String {
     let level = counts.first().map_or("none", |count| count.level.as_str());
     let compiler = told_by("rustc", &["--version"]);
     let library = told_by("getconf", &["GNU_LIBC_VERSION"]);
-    format!("{compiler}, {library}, {}, vectors {level}", told_by("valgrind", &["--version"]))
+    let counter = told_by("valgrind", &["--version"]);
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let maker =
+        processors.lines().find_map(|line| line.strip_prefix("vendor_id")).unwrap_or(": unknown");
+    let maker = maker.trim_start_matches([' ', '\t', ':']);
+    format!("{compiler}, {library}, {counter}, vectors {level}, processor {maker}")
 }
 
 /// Writes the table anew.

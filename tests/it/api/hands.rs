@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use phalanx::model::DisruptionMode;
 use phalanx::queue::{
-    Backfill, HeadOfLine, OnBindFailure, PreemptionSettings, ReservationPolicy, Settings,
+    Backfill, Elastic, HeadOfLine, OnBindFailure, PreemptionSettings, ReservationPolicy, Settings,
 };
 use phalanx::state::Applied;
 use phalanx::{
@@ -225,6 +225,7 @@ fn every_option_of_a_scheduler_has_a_method() {
         .evict_half_bound(true)
         .backfill(Backfill::easy())
         .preemption(PreemptionSettings::new())
+        .elastic(Elastic::new().by_turns())
         .event_capacity(7);
     let made = serde_json::to_value(&made).unwrap();
     let plain = serde_json::to_value(Settings::default()).unwrap();
