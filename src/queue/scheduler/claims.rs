@@ -332,13 +332,14 @@ impl Scheduler {
 
     /// The room of a group that waits for its victims, looked at after a change; its placeholders, `old`,
     /// are not in the cluster. If what is under way does not suffice any more, victims are searched
-    /// again. Returns whether the claim has changed.
+    /// again. The `parts` of members that less important groups hold are in nobody's way. Returns
+    /// whether the claim has changed.
     pub(super) fn renew_claim(
         &mut self,
         id: GroupId,
         tree: &PodGroup,
         shortage: &Shortage,
-        (old, future): (&[(Pod, String)], &mut Option<View>),
+        (old, parts, future): (&[(Pod, String)], &[Pod], &mut Option<View>),
     ) -> bool {
         let Some(queued) = self.groups.get(&id) else { return false };
         let may_search = queued.no_search_before() <= self.world.now();
@@ -348,13 +349,13 @@ impl Scheduler {
         }
         let owners = self.holds.room(id).map_or_else(Vec::new, |own| own.owners().to_vec());
         let has_quota = self.quota_suffices_for(&owners);
-        if has_quota && self.suffices_in(id, old, future) {
+        if has_quota && self.suffices_in(id, (old, parts), future) {
             return false;
         }
         if may_search && self.preempt(id, tree, shortage) {
             return true;
         }
-        if has_quota && self.holds_in(id, self.future(id, true)) {
+        if has_quota && self.holds_in(id, self.future(id, true).without_pods(parts)) {
             // A victim that could not go is asked for again later.
             return false;
         }
@@ -370,12 +371,17 @@ impl Scheduler {
     ///
     /// Groups with claims have one future, but for their own placeholders, which are not in the
     /// cluster while they are checked. `future` keeps it, with all placeholders, while nothing changes.
-    fn suffices_in(&self, id: GroupId, old: &[(Pod, String)], future: &mut Option<View>) -> bool {
-        let own = old.iter().map(|(pod, _)| pod);
+    fn suffices_in(
+        &self,
+        id: GroupId,
+        (old, parts): (&[(Pod, String)], &[Pod]),
+        future: &mut Option<View>,
+    ) -> bool {
+        let own = old.iter().map(|(pod, _)| pod).chain(parts);
         let later = if let Some(known) = future {
             known.clone().without_pods(own)
         } else {
-            let later = self.future(id, false);
+            let later = self.future(id, false).without_pods(parts);
             let mut known = later.clone();
             *future = known.put(own).then_some(known);
             later

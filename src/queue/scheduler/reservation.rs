@@ -296,13 +296,13 @@ impl Scheduler {
         if self.holds.claims(id) || !owners.iter().all(backs_off) {
             let parts = self.set_parts_aside(id);
             let result = self.find_plan(id, &owners, &tree, KnownRoom::Unknown, None);
-            Holds::put_back(&mut self.world, parts);
+            Holds::put_back(&mut self.world, parts.clone());
             match result {
                 AttemptResult::Unschedulable(shortage, _) => {
                     for &own in &owners {
                         self.stay_unschedulable(own, &shortage);
                     }
-                    if self.renew_claim(id, &tree, &shortage, (&old, future)) {
+                    if self.renew_claim(id, &tree, &shortage, (&old, &parts, future)) {
                         self.placeholders_changed(&old);
                         return true;
                     }
