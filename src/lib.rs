@@ -167,12 +167,16 @@ pub mod _guide {
                 #[doc = "[algorithm]: algorithm"]
                 #[doc = "[columns]: algorithm_columns"]
                 #[doc = "[benchmarks]: benchmarks"]
-                #[doc = "[benchmarks-0037202]: benchmarks_0037202"]
-                #[doc = "[benchmarks-137c3d3]: benchmarks_137c3d3"]
-                #[doc = "[benchmarks-5517d73]: benchmarks_5517d73"]
-                #[doc = "[benchmarks-placement]: benchmarks_placement"]
-                #[doc = "[benchmarks-queue]: benchmarks_queue"]
-                #[doc = "[benchmarks-scheduler]: benchmarks_scheduler"]
+                #[doc = "[benchmarks-0037202]: benchmarks#results"]
+                #[doc = "[benchmarks-137c3d3]: benchmarks#results"]
+                #[doc = "[benchmarks-5517d73]: benchmarks#results"]
+                #[doc = "[benchmarks-claims]: benchmarks#results"]
+                #[doc = "[benchmarks-claims-24]: benchmarks#results"]
+                #[doc = "[benchmarks-perf]: benchmarks#results"]
+                #[doc = "[benchmarks-placement]: benchmarks#results"]
+                #[doc = "[benchmarks-queue]: benchmarks#results"]
+                #[doc = "[benchmarks-scheduler]: benchmarks#results"]
+                #[doc = "[elastic]: elastic"]
                 #[doc = "[lifecycle]: lifecycle"]
                 #[doc = "[plugins]: plugins"]
                 #[doc = "[preemption]: preemption"]
@@ -202,15 +206,10 @@ pub mod _guide {
         algorithm_columns "algorithm/columns.md"
         autoscaling "autoscaling.md"
         benchmarks "benchmarks.md"
-        benchmarks_0037202 "benchmarks/2026-11-21-0037202.md"
-        benchmarks_137c3d3 "benchmarks/2026-11-21-137c3d3.md"
-        benchmarks_5517d73 "benchmarks/2026-11-21-5517d73.md"
-        benchmarks_placement "benchmarks/2026-11-22-placement.md"
-        benchmarks_queue "benchmarks/2026-11-22-queue.md"
-        benchmarks_scheduler "benchmarks/2026-11-22-kubernetes-scheduler.md"
         claims "claims.md"
         design "design.md"
         devices "devices.md"
+        elastic "elastic.md"
         embedding "embedding.md"
         glossary "glossary.md"
         kubernetes "kubernetes.md"
