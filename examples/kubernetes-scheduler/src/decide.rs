@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use phalanx::kubernetes::Value;
 use phalanx::kubernetes::watch::{Kind, ObjectRef, Store, Update, WatchEvent};
-use phalanx::queue::{Gate, GroupChange, ReservationEnd};
+use phalanx::queue::{BookingChange, Gate, GroupChange, ReservationEnd};
 use phalanx::{Decision, Event, Plan, QueueError, Scheduler, Time};
 use phalanx_kubernetes_client as client;
 use phalanx_kubernetes_client::api::Counts;
@@ -25,6 +25,7 @@ use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::overview::{self, Decisions};
 use crate::profile::Parts;
+use crate::reservations::{self, Reservations};
 use crate::scale::Provisioning;
 
 /// Input of the decisions.
@@ -103,6 +104,7 @@ pub struct Decider {
     pub parts: Parts,
     /// The queues of the API server and of the configuration.
     pub live: Live,
+    pub reservations: Reservations,
     pub provisioning: Provisioning,
     pub api: Arc<Counts>,
 }
@@ -230,6 +232,10 @@ impl Decider {
 
     /// Takes in the objects of a resource that describes queues.
     fn queues_changed(&mut self, resource: &'static str, objects: Vec<Value>) {
+        if resource == reservations::RESOURCE {
+            let now = self.now();
+            self.reservations.follow(&mut self.scheduler, &objects, now);
+        }
         self.live.set(resource, objects);
         self.follow_queues();
     }
@@ -411,6 +417,8 @@ impl Decider {
             Decision::Evict { .. } => "evict",
             Decision::Move { .. } => "move",
             Decision::CancelEvictions { .. } => "cancel-evictions",
+            Decision::Booking { .. } => "booking",
+            Decision::Repair { .. } => "repair",
             _ => "unknown",
         };
         self.metrics.count(kind);
@@ -455,6 +463,23 @@ impl Decider {
             Decision::CancelEvictions { victims, .. } => {
                 let names: Vec<&str> = victims.iter().map(|own| own.name.as_str()).collect();
                 format!("{} stay", names.join(", "))
+            }
+            Decision::Booking { name, change } => {
+                if let Some(note) = self.reservations.status(name, change) {
+                    self.note(note);
+                }
+                let text = match change {
+                    BookingChange::Placed { nodes } => format!("room on {}", nodes.join(", ")),
+                    BookingChange::Began => "it begins".to_owned(),
+                    BookingChange::Ended { used: true } => "it is used up".to_owned(),
+                    _ => "it ends".to_owned(),
+                };
+                log!(info, "a booking changes", booking = name, change = text);
+                format!("{name}: {text}")
+            }
+            Decision::Repair { group, missing, way, .. } => {
+                log!(info, "a gang is repaired", group = group, way = format!("{way:?}"));
+                format!("{group}: {missing} pods are missing, {way:?}")
             }
             other => {
                 log!(error, "a decision is not known here", decision = format!("{other:?}"));

@@ -21,6 +21,7 @@ pub mod overview; // the state, for the page
 pub mod page; // HTML
 pub mod profile; // plugins, levels and queue rules from the configuration
 pub mod reload; // the configuration, read anew
+pub mod reservations; // room that Koordinator's reservations keep
 pub mod scale; // nodes that would start groups
 pub mod serve; // the page, questions, metrics and health over HTTP
 
@@ -162,6 +163,7 @@ async fn run(settings: Settings, made: Made) -> Result<(), String> {
         decisions: Default::default(),
         parts: made.parts,
         live: made.live,
+        reservations: Default::default(),
         provisioning: made.provisioning,
         api: Arc::clone(api.counts()),
     };

@@ -11,6 +11,7 @@ use phalanx::{Cluster, Scheduler, Time};
 
 use crate::config::{Dialect, File};
 use crate::profile::{self, Queues};
+use crate::reservations;
 
 /// The resources of a dialect: paths in the API server.
 pub fn resources(dialect: Dialect) -> &'static [&'static str] {
@@ -22,7 +23,9 @@ pub fn resources(dialect: Dialect) -> &'static [&'static str] {
             "/apis/kueue.x-k8s.io/v1beta2/localqueues",
         ],
         Dialect::Kai => &["/apis/scheduling.run.ai/v2/queues"],
-        Dialect::Koordinator => &["/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"],
+        Dialect::Koordinator => {
+            &["/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas", reservations::RESOURCE]
+        }
         Dialect::VolcanoProportion | Dialect::VolcanoCapacity | Dialect::VolcanoDrf => {
             &["/apis/scheduling.volcano.sh/v1beta1/queues"]
         }
@@ -100,7 +103,8 @@ impl Live {
         if scheduler.tenants().is_none() {
             return Ok(None);
         }
-        let live: Vec<Value> = self.objects.values().flatten().flatten().cloned().collect();
+        let queues = self.objects.iter().filter(|(of, _)| **of != reservations::RESOURCE);
+        let live: Vec<Value> = queues.flat_map(|(_, own)| own.iter().flatten()).cloned().collect();
         let total = total(scheduler.cluster());
         let Some(queues) = profile::tenants(&self.file, &live, &total)? else { return Ok(None) };
         let told = |error: &dyn std::fmt::Display| error.to_string();

@@ -186,8 +186,12 @@ impl Provisioning {
                 }
                 said.insert(text("uid"), status.clone());
                 let request = ObjectRef::new(text("namespace"), text("name"), text("uid"));
+                let path = format!(
+                    "/apis/autoscaling.x-k8s.io/v1/namespaces/{}/provisioningrequests/{}/status",
+                    request.namespace, request.name
+                );
                 let status = dated(status);
-                let _ = notes.send(Note::Provisioning { request, status });
+                let _ = notes.send(Note::Status { path, object: request, status });
             }
         });
         if let Err(error) = spawned {

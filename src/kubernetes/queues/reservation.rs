@@ -29,6 +29,7 @@ const LIFE: Duration = Duration::from_secs(24 * 3_600);
 /// |---|---|
 /// | `metadata.name`, `creationTimestamp` | its name, and the begin of its window; now if that is missing |
 /// | `spec.template` | room for one such pod; `nodeName` keeps it on that node |
+/// | `status.nodeName` | while the phase is `Available`: the room stays on that node |
 /// | `spec.expires`, else `spec.ttl` | the end of the window: 24 hours after the begin if neither is stated, and never for a `ttl` of 0 |
 /// | `spec.owners[].object` | the pod of that name; a namespace alone stands for all of its pods |
 /// | `spec.owners[].controller` | the group of a job or set of that name |
@@ -75,10 +76,13 @@ pub fn reservation(manifest: &Value, mode: Mode, now: Time) -> Result<Option<Boo
     let object = metadata::object("reservation", false, manifest, mode);
     let root = Field::root(&object, manifest);
     let name = metadata::name(&root)?;
-    if let Some(status) = root.get("status")?
-        && matches!(status.text_of("phase")?.as_str(), "Succeeded" | "Failed")
-    {
-        return Ok(None);
+    let mut there = None;
+    if let Some(status) = root.get("status")? {
+        match status.text_of("phase")?.as_str() {
+            "Succeeded" | "Failed" => return Ok(None),
+            "Available" => there = status.name_of("nodeName")?,
+            _ => {}
+        }
     }
     let spec = root.need("spec")?;
     let own = root.need("metadata")?;
@@ -87,7 +91,11 @@ pub fn reservation(manifest: &Value, mode: Mode, now: Time) -> Result<Option<Boo
     let until = end(&spec, from)?;
     check_spec(&spec)?;
     let template = spec.need("template")?;
-    let room = PodGroup::gang("reservation", 1).pods(1, room(&template, mode)?);
+    let mut pod = room(&template, mode)?;
+    if let Some(node) = there {
+        stay_on(&mut pod, &node);
+    }
+    let room = PodGroup::gang("reservation", 1).pods(1, pod);
     let mut booking = Booking::new(name, room, (from, until));
     spec.each("owners", |owner| {
         booking.owners.extend(owners(&owner)?);

@@ -43,6 +43,30 @@ fn the_window_is_the_life_of_the_reservation() {
 }
 
 #[test]
+fn room_that_is_available_stays_on_its_node() {
+    let on = |status: &str| {
+        let text = format!(
+            r#"{{"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
+                "metadata": {{"name": "r"}}, "spec": {{{TEMPLATE}, {OWNER}}}, "status": {status}}}"#
+        );
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let booking = reservation(&value, Mode::AsWritten, Time::ZERO).unwrap()?;
+        let mut cluster = Cluster::new();
+        for name in ["n1", "n2"] {
+            cluster.add_node(Node::new(name).capacity("cpu", 8).capacity("pods", 10)).unwrap();
+        }
+        let mut scheduler = Scheduler::new(cluster, Framework::default(), Settings::default());
+        scheduler.handle_booking(booking, Time::ZERO).unwrap();
+        scheduler.poll_decision(Time::ZERO);
+        scheduler.bookings()[0].kept.keys().next().cloned()
+    };
+    assert_eq!(on(r#"{"phase": "Available", "nodeName": "n2"}"#).as_deref(), Some("n2"));
+    assert_eq!(on(r#"{"phase": "Pending", "nodeName": "n2"}"#).as_deref(), Some("n1"));
+    assert_eq!(on(r#"{"phase": "Available", "nodeName": "n3"}"#), None, "its node is gone");
+    assert_eq!(on(r#"{"phase": "Succeeded", "nodeName": "n2"}"#), None);
+}
+
+#[test]
 fn owners_are_pods_groups_and_labels() {
     let of = |owner: &str| {
         read("", &format!(r#", "owners": [{owner}]"#), 0).map(|own| own.unwrap().owners)

@@ -127,8 +127,8 @@ pub enum Note {
     Nominated { pod: ObjectRef, node: Option<String> },
     /// An event that pods of a group go for another.
     Preempted { group: ObjectRef, by: String },
-    /// The status of a ProvisioningRequest.
-    Provisioning { request: ObjectRef, status: Value },
+    /// The status of an object of any kind, at its path.
+    Status { path: String, object: ObjectRef, status: Value },
     /// Several.
     Several(Vec<Note>),
 }
@@ -212,12 +212,8 @@ async fn write(writer: &Writer, note: Note) {
             let Placement { namespace, name, uid, .. } = pod;
             (ObjectRef::new(namespace, name, uid), "Pod", "Scheduled", message)
         }
-        Note::Provisioning { request, status } => {
-            let path = format!(
-                "/apis/autoscaling.x-k8s.io/v1/namespaces/{}/provisioningrequests/{}/status",
-                request.namespace, request.name
-            );
-            let body = json!({"metadata": {"uid": request.uid}, "status": status});
+        Note::Status { path, object, status } => {
+            let body = json!({"metadata": {"uid": object.uid}, "status": status});
             match api.merge(&path, &body).await {
                 Ok(answer) if matches!(answer.status, 200..=299 | 404 | 409) => {}
                 Ok(answer) => {
