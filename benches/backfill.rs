@@ -14,9 +14,7 @@ use std::time::{Duration, Instant};
 use phalanx::plugins::Fit;
 use phalanx::queue::{Backfill, Gone, Settings};
 use phalanx::simulate::{Estimates, Job, Random, Simulation};
-use phalanx::{
-    Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Strategy, Time,
-};
+use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Strategy, Time};
 
 const NODES: u32 = 1_000;
 const SEED: u64 = 18;
@@ -174,9 +172,9 @@ impl Machine {
         }
         times.sort_unstable();
         let promises = scheduler.promises();
-        let sum = promises.iter().fold(0_u64, |sum, promise| {
-            sum.wrapping_mul(31).wrapping_add(promise.at.as_nanos())
-        });
+        let sum = promises
+            .iter()
+            .fold(0_u64, |sum, promise| sum.wrapping_mul(31).wrapping_add(promise.at.as_nanos()));
         println!(
             "{:<11} {backlog:>8} {:>9} {:>14.1} {:>13.1} {:>14.1} {sum:>21}",
             self.name,
