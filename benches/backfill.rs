@@ -5,13 +5,16 @@
 //! for backlogs of 1,000, 4,000 and 16,000 jobs: so many wait from the first moment to the last
 //! arrival. `-- --jobs N` takes another number of jobs, and `-- NAME` one of the machines. Times
 //! are of one core, and of the whole simulation; a decision is a job that is started.
+//!
+//! `-- ends` is the conservative rule: the time of a pass after the end of one job with 500, 1,000 and
+//! 2,000 waiting, each of which has a promise. `--backlog N` takes another number.
 
 use std::time::{Duration, Instant};
 
 use phalanx::plugins::Fit;
-use phalanx::queue::{Backfill, Settings};
+use phalanx::queue::{Backfill, Gone, Settings};
 use phalanx::simulate::{Estimates, Job, Random, Simulation};
-use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Strategy, Time};
+use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Strategy, Time};
 
 const NODES: u32 = 1_000;
 const SEED: u64 = 18;
@@ -113,6 +116,85 @@ impl Machine {
             summary.utilisation,
         );
     }
+
+    /// Ends jobs one by one under the conservative rule while so many wait, and prints the median
+    /// time of an end with its pass, and a sum of the promised starts.
+    fn ends(self, backlog: usize, rounds: usize) {
+        let framework = Framework::builder().filter(Fit).strategy(Strategy::Kubernetes).build();
+        let framework = framework.expect("one filter");
+        let settings = Settings::new().backfill(Backfill::conservative());
+        let mut scheduler = Scheduler::new(self.cluster(), framework, settings);
+        let mut random = Random::new(SEED);
+        let mut submit = |scheduler: &mut Scheduler, index: usize, now: Time| {
+            let size = self.sizes[random.below(self.sizes.len() as u64) as usize];
+            let run = Duration::from_millis(random.within(3_600_000, 14_400_000));
+            let gang = self.gang(format!("job-{index}"), size).run_time_estimate(run);
+            scheduler.handle_group(gang, now).expect("jobs are sound");
+        };
+        let mut running = Vec::new();
+        let (mut count, mut clock) = (0, 0_u64);
+        // Jobs arrive one at a time until the machine is full.
+        let mut full = 0;
+        while full < 3 {
+            clock += 1;
+            let now = Time::from_millis(clock);
+            submit(&mut scheduler, count, now);
+            count += 1;
+            let started = poll(&mut scheduler, now);
+            full = if started.is_empty() { full + 1 } else { 0 };
+            running.extend(started);
+        }
+        clock += 1;
+        for _ in full..backlog {
+            submit(&mut scheduler, count, Time::from_millis(clock));
+            count += 1;
+        }
+        let begin = Instant::now();
+        running.extend(poll(&mut scheduler, Time::from_millis(clock)));
+        let first = begin.elapsed();
+        let mut times = Vec::new();
+        for round in 0..rounds {
+            clock += 60_000;
+            let now = Time::from_millis(clock);
+            let pods = running.swap_remove(round * 31 % running.len());
+            let begin = Instant::now();
+            for pod in &pods {
+                scheduler.handle_gone(Gone::deleted("default", pod), now).expect("it runs");
+            }
+            let started = poll(&mut scheduler, now);
+            times.push(begin.elapsed());
+            for _ in &started {
+                submit(&mut scheduler, count, now);
+                count += 1;
+            }
+            running.extend(started);
+            running.extend(poll(&mut scheduler, now));
+        }
+        times.sort_unstable();
+        let promises = scheduler.promises();
+        let sum = promises
+            .iter()
+            .fold(0_u64, |sum, promise| sum.wrapping_mul(31).wrapping_add(promise.at.as_nanos()));
+        println!(
+            "{:<11} {backlog:>8} {:>9} {:>14.1} {:>13.1} {:>14.1} {sum:>21}",
+            self.name,
+            promises.len(),
+            first.as_secs_f64() * 1e3,
+            times[times.len() / 2].as_secs_f64() * 1e3,
+            times[times.len() - 1].as_secs_f64() * 1e3,
+        );
+    }
+}
+
+/// The names of the pods of each gang that starts now. Bindings succeed at once.
+fn poll(scheduler: &mut Scheduler, now: Time) -> Vec<Vec<String>> {
+    let mut started = Vec::new();
+    while let Some(decision) = scheduler.poll_decision(now) {
+        let Decision::Bind { ticket, plan, .. } = decision else { panic!("{decision:?}") };
+        started.push(plan.assignments().map(|own| own.pod().name.clone()).collect());
+        scheduler.handle_bound(ticket, now).expect("it is in flight");
+    }
+    started
 }
 
 fn main() {
@@ -129,14 +211,28 @@ fn main() {
         0 => vec![1_000, 4_000, 16_000],
         one => vec![one],
     };
-    println!(
-        "machine        jobs  backlog   least    most decisions  seconds decisions/s attempts utilisation"
-    );
     let named: Vec<&Machine> = MACHINES
         .iter()
         .filter(|machine| arguments.iter().any(|argument| machine.name == argument))
         .collect();
-    for machine in if named.is_empty() { MACHINES.iter().collect() } else { named } {
+    let named = if named.is_empty() { MACHINES.iter().collect() } else { named };
+    if arguments.iter().any(|argument| argument == "ends") {
+        let backlogs = match value("--backlog", 0) {
+            0 => vec![500, 1_000, 2_000],
+            one => vec![one],
+        };
+        println!("machine     backlog  promises  promising ms  median end ms  slowest end ms  sum");
+        for machine in named {
+            for &backlog in &backlogs {
+                machine.ends(backlog, value("--rounds", 5));
+            }
+        }
+        return;
+    }
+    println!(
+        "machine        jobs  backlog   least    most decisions  seconds decisions/s attempts utilisation"
+    );
+    for machine in named {
         for &backlog in &backlogs {
             machine.run(count, backlog);
         }
