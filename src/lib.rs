@@ -170,6 +170,7 @@ pub mod _guide {
                 #[doc = "[benchmarks-0037202]: benchmarks#results"]
                 #[doc = "[benchmarks-137c3d3]: benchmarks#results"]
                 #[doc = "[benchmarks-5517d73]: benchmarks#results"]
+                #[doc = "[benchmarks-backfill]: benchmarks#results"]
                 #[doc = "[benchmarks-claims]: benchmarks#results"]
                 #[doc = "[benchmarks-claims-24]: benchmarks#results"]
                 #[doc = "[benchmarks-perf]: benchmarks#results"]
