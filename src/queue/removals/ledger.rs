@@ -118,6 +118,17 @@ impl Ledger {
         self.entries.insert(number, own);
     }
 
+    /// More pods of an entry are to leave with it.
+    pub(super) fn add_pods(&mut self, number: Number, pods: Vec<EvictedPod>) {
+        let Some(own) = self.entries.get_mut(&number) else { return };
+        for pod in pods {
+            let (name, node) = (pod_name(&pod), pod.node.clone());
+            let at = own.add_pod(pod);
+            self.pods.entry(name).or_default().insert((number, at));
+            self.nodes.entry(node).or_default().insert((number, at));
+        }
+    }
+
     /// Takes an entry out.
     pub(super) fn remove(&mut self, number: Number) -> Option<Removal> {
         let own = self.entries.remove(&number)?;

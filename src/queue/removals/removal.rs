@@ -144,6 +144,14 @@ impl Removal {
         self.left.remove(&at).then(|| self.unit.pods.get(at).cloned())?
     }
 
+    /// A pod leaves with the unit. Returns its place.
+    pub(super) fn add_pod(&mut self, pod: EvictedPod) -> usize {
+        let at = self.unit.pods.len();
+        self.unit.pods.push(pod);
+        self.left.insert(at);
+        at
+    }
+
     /// Full names of the pods that have not gone.
     pub(in crate::queue) fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.pods().map(pod_name)

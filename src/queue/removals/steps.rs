@@ -176,6 +176,32 @@ impl Removals {
         }
     }
 
+    /// Pods of groups that leave whole, and that have come back or were bound since, go with the units of
+    /// a decision that are asked for again. O(pods of those units · log pods).
+    pub(in crate::queue) fn take_in(
+        &mut self,
+        (cluster, groups): (&Cluster, &Groups),
+        ticket: Ticket,
+        now: Time,
+    ) {
+        for number in self.entries.numbers_of(ticket) {
+            let Some(own) = self.entries.get(number) else { continue };
+            let is_again = own.is_due(now) && own.has_begun() && own.is_whole();
+            let queued = own.root.filter(|_| is_again).and_then(|root| groups.get(&root));
+            let queued = queued.filter(|queued| queued.health().is_preempted());
+            let (Some(queued), Some(name)) = (queued, own.group()) else { continue };
+            let mut back = Vec::new();
+            queued.root().visit(&mut |group| {
+                if group.full_name() == *name {
+                    group.visit(&mut |leaf| back.extend(cluster.pods_of(leaf).map(EvictedPod::of)));
+                }
+            });
+            let goes = |pod: &EvictedPod| self.entries.of_pod(&pod_name(pod)).next().is_some();
+            back.retain(|pod| is_there(cluster, pod) && !goes(pod));
+            self.entries.add_pods(number, back);
+        }
+    }
+
     /// The first late unit of a decision.
     pub(in crate::queue) fn first_late(&self, ticket: Ticket, now: Time) -> Option<ObjectName> {
         self.of(ticket).find(|own| own.is_late(now)).map(|own| own.unit.name.clone())

@@ -94,6 +94,7 @@ impl Scheduler {
         let Some(plan) = self.removals.plan(ticket).cloned() else { return };
         let unasked = unasked(self.report.decisions(), ticket);
         let times = (now, now.after(settings.start_timeout));
+        self.removals.take_in((self.world.cluster(), &self.groups), ticket, now);
         let mut again = self.removals.ask_due(ticket, times, &unasked);
         while let Some(late) = self.removals.first_late(ticket, now) {
             self.fail_eviction(ticket, &late, None, false);

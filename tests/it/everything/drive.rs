@@ -13,8 +13,8 @@ use phalanx::queue::{
 };
 use phalanx::quota::{Queue, QueueKind};
 use phalanx::{
-    Cluster, Decision, Event, Framework, Node, Outcome, Plan, Pod, PodGroup, QueueError, Scheduler,
-    Time, place_gang,
+    Cluster, Decision, Event, Framework, Node, Outcome, Plan, Planner, Pod, PodGroup, QueueError,
+    Request, Scheduler, Time,
 };
 
 /// A unit that is to go, or to move.
@@ -447,7 +447,13 @@ impl Process {
                 cluster.remove_pod(pod.namespace(), pod.name()).unwrap();
             }
         }
-        matches!(place_gang(&cluster, &self.framework, group), Ok(Outcome::Placed(_)))
+        let request = Request::new(group);
+        let request = match self.scheduler.settings().strategy {
+            Some(strategy) => request.strategy(strategy),
+            None => request,
+        };
+        let outcome = Planner::new().place(&cluster, &self.framework, request);
+        matches!(outcome, Ok(Outcome::Placed(_)))
     }
 }
 

@@ -241,6 +241,35 @@ fn a_pod_whose_node_is_lost_while_its_unit_goes_does_not_terminate_when_the_node
 }
 
 #[test]
+fn a_pod_that_comes_back_with_its_node_goes_with_its_unit_when_that_is_asked_for_again() {
+    let mut scheduler = scheduler(gpus(2, 1), preempts);
+    scheduler.handle_group(gang("old", 2).evicted_whole(), at(0)).unwrap();
+    bind_all(&mut scheduler, at(0));
+    scheduler.handle_group(gang("new", 2).priority(1), at(1)).unwrap();
+    let Some(Decision::Evict { ticket, .. }) = scheduler.poll_decision(at(1)) else { panic!() };
+    scheduler.handle_eviction_failed(ticket, "default/old", Some(at(60)), at(2)).unwrap();
+    let lost = scheduler.cluster().pod("default", "old-1").unwrap();
+    let node = lost.node().unwrap().to_node();
+    let name = node.name.clone();
+    scheduler.handle_event(Event::NodeRemoved { name, version: 0 }, at(3)).unwrap();
+    while scheduler.poll_decision(at(3)).is_some() {}
+    scheduler.handle_event(Event::NodeChanged { node, version: 0 }, at(4)).unwrap();
+    let mut asked = Vec::new();
+    for secs in 4..=90 {
+        while let Some(decision) = scheduler.poll_decision(at(secs)) {
+            if let Decision::Evict { victims, .. } = decision {
+                asked.extend(victims);
+            }
+        }
+        scheduler.handle_time(at(secs));
+    }
+    // It runs, and is of a gang that leaves whole: alone it would be left in part.
+    let [unit] = &asked[..] else { panic!("{asked:?}") };
+    let names: BTreeSet<&str> = unit.pods.iter().map(|pod| pod.name.as_str()).collect();
+    assert_eq!(names, BTreeSet::from(["old-0", "old-1"]));
+}
+
+#[test]
 fn what_a_group_takes_back_leaves_no_other_group_in_part() {
     let mut scheduler = scheduler(named_nodes(3, 1), preempts);
     let old = PodGroup::gang("old", 2).pods(3, gpu());
