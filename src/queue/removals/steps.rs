@@ -178,12 +178,7 @@ impl Removals {
 
     /// Pods of groups that leave whole, and that have come back or were bound since, go with the units of
     /// a decision that are asked for again. O(pods of those units · log pods).
-    pub(in crate::queue) fn take_in(
-        &mut self,
-        (cluster, groups): (&Cluster, &Groups),
-        ticket: Ticket,
-        now: Time,
-    ) {
+    fn take_in(&mut self, (cluster, groups): (&Cluster, &Groups), ticket: Ticket, now: Time) {
         for number in self.entries.numbers_of(ticket) {
             let Some(own) = self.entries.get(number) else { continue };
             let is_again = own.is_due(now) && own.has_begun() && own.is_whole();
@@ -208,13 +203,16 @@ impl Removals {
     }
 
     /// Units of a decision that are due are asked for again, until a time; those whose pods are
-    /// `unasked`, and whose time is over, get that time too. Returns the former.
+    /// `unasked`, and whose time is over, get that time too. Returns the former. Pods that have come back
+    /// to a unit go with it.
     pub(in crate::queue) fn ask_due(
         &mut self,
+        known: (&Cluster, &Groups),
         ticket: Ticket,
         (now, until): (Time, Time),
         unasked: &BTreeSet<String>,
     ) -> Vec<Removal> {
+        self.take_in(known, ticket, now);
         let mut again = Vec::new();
         for number in self.entries.numbers_of(ticket) {
             self.entries.change(number, |own| {

@@ -94,8 +94,8 @@ impl Scheduler {
         let Some(plan) = self.removals.plan(ticket).cloned() else { return };
         let unasked = unasked(self.report.decisions(), ticket);
         let times = (now, now.after(settings.start_timeout));
-        self.removals.take_in((self.world.cluster(), &self.groups), ticket, now);
-        let mut again = self.removals.ask_due(ticket, times, &unasked);
+        let known = (self.world.cluster(), &self.groups);
+        let mut again = self.removals.ask_due(known, ticket, times, &unasked);
         while let Some(late) = self.removals.first_late(ticket, now) {
             self.fail_eviction(ticket, &late, None, false);
         }
