@@ -1,10 +1,13 @@
 //! The framework: a set of plugins that belong together, and its builder.
 
+pub(crate) mod profiles;
+
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use self::profiles::{Scope, bare_pods};
 use super::MAX_SCORE;
 use super::context::Context;
 use super::device_choice::{DeviceChoice, TightestFit};
@@ -56,6 +59,26 @@ struct Parts {
     strategy: Strategy,
     device_choice: Option<Arc<dyn DeviceChoice>>,
     selectors: Option<Arc<dyn SelectorEvaluator>>,
+    /// The names of profiles, whose plugins are among the others.
+    profiles: Vec<Arc<str>>,
+}
+
+impl Parts {
+    /// Adds the filters and scores of others, for the pods of a scope.
+    fn scope(&mut self, scope: &Scope, other: &Parts) {
+        self.filters.extend(other.filters.iter().map(|own| scope.filter(own)));
+        let scores = other.scores.iter().map(|(weight, own)| (*weight, scope.score(own)));
+        self.scores.extend(scores);
+        let scores = other.domain_scores.iter();
+        self.domain_scores.extend(scores.map(|(weight, own)| (*weight, scope.domain_score(own))));
+    }
+
+    /// The places of filters that judge room of a pod that asks for nothing, of any profile.
+    fn judging_room(&self) -> Vec<usize> {
+        let bare = bare_pods(&self.profiles);
+        let judges = |place: &usize| bare.iter().any(|pod| self.filters[*place].declare(pod).room);
+        (0..self.filters.len()).filter(judges).collect()
+    }
 }
 
 /// The places of plugins of one stage.
@@ -87,6 +110,8 @@ impl Places {
 #[must_use]
 pub struct FrameworkBuilder {
     parts: Parts,
+    /// Profiles that are not merged yet.
+    profiles: Vec<(Arc<str>, Framework)>,
 }
 
 /// A set of plugins that does not go together.
@@ -212,14 +237,60 @@ impl FrameworkBuilder {
         self
     }
 
+    /// Sets the filters and scores of pods of a profile: those whose attribute
+    /// [`PROFILE`](super::PROFILE) is this name.
+    /// Such pods are judged by the filters and scores of that framework alone, others by those of this
+    /// builder. A score of domains follows the first pod of the group. Permits, the strategy, the choice
+    /// of devices and the evaluator of selectors are those of this builder, for all pods. A plugin of a
+    /// profile is named `profile/plugin`.
+    ///
+    /// ```
+    /// use phalanx::framework::PROFILE;
+    /// use phalanx::{Framework, Pod};
+    ///
+    /// let packs = Framework::default();
+    /// let framework = Framework::kubernetes().to_builder().profile("training", &packs).build()?;
+    /// assert!(framework.filter_names().any(|name| name == "training/NodeResourcesFit"));
+    /// let pod = Pod::new().attribute(PROFILE, "training");
+    /// # assert_eq!(pod.shape().attributes.get(PROFILE).map(|own| &**own), Some("training"));
+    /// # Ok::<(), phalanx::framework::FrameworkError>(())
+    /// ```
+    pub fn profile(mut self, name: impl Into<String>, framework: &Framework) -> FrameworkBuilder {
+        self.profiles.push((name.into().into(), framework.clone()));
+        self
+    }
+
+    /// Restricts the builder's plugins to pods of no profile, and adds those of profiles.
+    fn merge_profiles(&mut self) {
+        let profiles = core::mem::take(&mut self.profiles);
+        let names: Vec<Arc<str>> = profiles.iter().map(|(name, _)| Arc::clone(name)).collect();
+        if names.is_empty() {
+            return;
+        }
+        let own = Parts {
+            filters: core::mem::take(&mut self.parts.filters),
+            scores: core::mem::take(&mut self.parts.scores),
+            domain_scores: core::mem::take(&mut self.parts.domain_scores),
+            ..Parts::default()
+        };
+        self.parts.scope(&Scope::Beside(names.clone().into()), &own);
+        for (name, framework) in profiles {
+            self.parts.scope(&Scope::Of(name), &framework.parts);
+        }
+        self.parts.profiles.extend(names);
+    }
+
     /// Makes the framework.
     ///
     /// # Errors
     /// A name is empty or used twice in a stage, or a weight is 0. The weights of a stage add up to
     /// more than totals can hold. No filter [judges room](super::Declaration::judging_room), and
     /// the framework is not [asked to do without](Self::without_room_filter).
-    pub fn build(self) -> Result<Framework, FrameworkError> {
+    pub fn build(mut self) -> Result<Framework, FrameworkError> {
+        let is_judged = self.parts.without_room_filter || !self.parts.judging_room().is_empty();
+        self.merge_profiles();
         let parts = &self.parts;
+        check_names("profile", parts.profiles.iter().map(|name| &**name))?;
         check_names("filter", parts.filters.iter().map(FilterPlugin::name))?;
         check_names("score", parts.scores.iter().map(|(_, plugin)| plugin.name()))?;
         check_names("permit", parts.permits.iter().map(Permit::name))?;
@@ -230,20 +301,13 @@ impl FrameworkBuilder {
         )?;
         let domain = parts.domain_scores.iter().map(|(weight, plugin)| (*weight, plugin.name()));
         check_weights("domain score", domain)?;
-        let framework = self.build_sound();
-        let Parts { judging_room, without_room_filter, .. } = &*framework.parts;
-        if judging_room.is_empty() && !without_room_filter {
-            return Err(FrameworkError::NoRoomFilter);
-        }
-        Ok(framework)
+        if is_judged { Ok(self.build_sound()) } else { Err(FrameworkError::NoRoomFilter) }
     }
 
     /// Makes a framework of plugins that are known to go together.
     pub(crate) fn build_sound(self) -> Framework {
         let mut parts = self.parts;
-        let bare = PodShape::default();
-        let judges = |place: &usize| parts.filters[*place].declare(&bare).room;
-        parts.judging_room = (0..parts.filters.len()).filter(judges).collect();
+        parts.judging_room = parts.judging_room();
         parts.filter_places = Places::of(parts.filters.iter().map(FilterPlugin::skips_plain_pods));
         parts.score_places = Places::of(parts.scores.iter().map(|(_, own)| own.skips_plain_pods()));
         Framework { parts: Arc::new(parts) }
@@ -298,7 +362,7 @@ impl Framework {
     /// # Ok::<(), phalanx::framework::FrameworkError>(())
     /// ```
     pub fn to_builder(&self) -> FrameworkBuilder {
-        FrameworkBuilder { parts: Parts::clone(&self.parts) }
+        FrameworkBuilder { parts: Parts::clone(&self.parts), profiles: Vec::new() }
     }
 
     /// The names of the filters, in order.

@@ -18,6 +18,7 @@ pub(crate) mod traits;
 
 pub(crate) use block::Gathered;
 pub use block::{Block, math};
+pub use builder::profiles::PROFILE;
 pub use builder::{FrameworkBuilder, FrameworkError};
 pub use closures::{filter_fn, permit_fn, score_fn};
 pub(crate) use context::DomainSums;

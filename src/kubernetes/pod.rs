@@ -30,7 +30,7 @@ use crate::model::{
 const RUN_TIME: &str = "phalanx.dev/run-time-seconds";
 
 /// The name of the scheduler that takes pods which name none.
-const DEFAULT_SCHEDULER: &str = "default-scheduler";
+pub(super) const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// A pod as one manifest describes it; other objects may add to it.
 #[derive(Debug, Clone)]

@@ -1,5 +1,8 @@
-//! `KubeSchedulerConfiguration` of kube-scheduler, version `kubescheduler.config.k8s.io/v1`: the profile that
+//! `KubeSchedulerConfiguration` of kube-scheduler, version `kubescheduler.config.k8s.io/v1`: the profiles that
 //! this scheduler takes over. Every other field is refused by name, so that nothing is lost in silence.
+//!
+//! Pods that name the `schedulerName` of a profile are placed by its plugins. The first profile is that of
+//! pods that name this program, too.
 
 use std::path::Path;
 
@@ -16,6 +19,8 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub struct Taken {
     pub framework: Framework,
+    /// The schedulers whose pods are placed beside those of this program.
+    pub profiles: Vec<String>,
     /// Fields that are in force, with their values.
     pub fields: Vec<String>,
 }
@@ -24,13 +29,13 @@ pub struct Taken {
 ///
 /// # Errors
 /// One sentence that names the file and every field that is refused.
-pub fn framework(path: &Path) -> Result<Framework, String> {
+pub fn framework(path: &Path) -> Result<(Framework, Vec<String>), String> {
     let fault = |error: String| format!("{}: {error}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
     let taken = read(&text).map_err(fault)?;
     let fields = taken.fields.join("; ");
     log!(info, "a configuration of kube-scheduler is taken over", fields = fields);
-    Ok(taken.framework)
+    Ok((taken.framework, taken.profiles))
 }
 
 /// Reads the text of a configuration.
@@ -44,8 +49,17 @@ pub fn read(text: &str) -> Result<Taken, String> {
     if !reader.refused.is_empty() {
         return Err(reader.refused.join("; "));
     }
-    let framework = reader.framework()?;
-    Ok(Taken { framework, fields: reader.taken })
+    let Some((_, first)) = reader.profiles.first() else {
+        return Err("profiles: at least one".to_owned());
+    };
+    let mut builder = first.to_builder();
+    let named = || reader.profiles.iter().filter_map(|(name, own)| Some((name.as_ref()?, own)));
+    for (name, framework) in named() {
+        builder = builder.profile(name, framework);
+    }
+    let framework = builder.build().map_err(|error| format!("profiles: {error}"))?;
+    let profiles = named().map(|(name, _)| name.clone()).collect();
+    Ok(Taken { framework, profiles, fields: reader.taken })
 }
 
 /// Where a plugin is enabled or disabled, in order.
@@ -59,6 +73,9 @@ enum Change {
 struct Reader {
     taken: Vec<String>,
     refused: Vec<String>,
+    /// The profiles that were read, each with its scheduler's name.
+    profiles: Vec<(Option<String>, Framework)>,
+    /// The profile that is being read.
     profile: Option<KubernetesProfile>,
     changes: Vec<Change>,
     /// Resources that `NodeResourcesFit` does not look at, and groups of them.
@@ -125,17 +142,43 @@ impl Reader {
     }
 
     fn profiles(&mut self, profiles: &Value) {
-        let Some([profile]) = profiles.as_array().map(Vec::as_slice) else {
-            return self.refuse("profiles", "exactly one; run a program for each");
-        };
-        let Some(fields) = self.fields("profiles[0]", profile) else { return };
+        let all = profiles.as_array().map_or(&[][..], Vec::as_slice);
+        if all.is_empty() {
+            return self.refuse("profiles", "at least one");
+        }
+        for (index, profile) in all.iter().enumerate() {
+            let at = format!("profiles[{index}]");
+            let name = self.one_profile(&at, profile);
+            if index > 0 && name.is_none() {
+                self.refuse(&format!("{at}.schedulerName"), "each but the first needs one");
+            }
+            match self.framework() {
+                Ok(framework) => self.profiles.push((name, framework)),
+                Err(error) => self.refuse(&at, &error),
+            }
+        }
+    }
+
+    /// Reads one profile. Returns the name of its scheduler.
+    fn one_profile(&mut self, at: &str, profile: &Value) -> Option<String> {
+        let fields = self.fields(at, profile)?;
+        let mut scheduler = None;
         self.profile = Some(KubernetesProfile::new().claims(Cel));
         for (name, value) in fields {
-            let at = format!("profiles[0].{name}");
+            let at = format!("{at}.{name}");
             match name.as_str() {
                 "schedulerName" => {
-                    let reason = "it is set by schedulerName of this program's configuration";
-                    self.refuse(&at, reason);
+                    let is_taken = |name: &str| {
+                        self.profiles.iter().any(|(own, _)| own.as_deref() == Some(name))
+                    };
+                    match value.as_str() {
+                        Some(name) if is_taken(name) => self.refuse(&at, "another has this name"),
+                        Some(name) if !name.is_empty() => {
+                            scheduler = Some(name.to_owned());
+                            self.take(&at, value);
+                        }
+                        _ => self.refuse(&at, "it is no name"),
+                    }
                 }
                 "plugins" => self.plugins(&at, value),
                 "pluginConfig" => {
@@ -147,6 +190,7 @@ impl Reader {
                 _ => self.refuse(&at, "it is not taken over"),
             }
         }
+        scheduler
     }
 
     fn plugins(&mut self, at: &str, points: &Value) {
@@ -268,17 +312,17 @@ impl Reader {
         }
     }
 
-    /// The framework of all that was read.
+    /// The framework of the profile that was read.
     fn framework(&mut self) -> Result<Framework, String> {
         let profile = self.profile.take();
         let profile = profile.unwrap_or_else(|| KubernetesProfile::new().claims(Cel));
         let [resources, groups] = std::mem::take(&mut self.ignored);
         let profile = profile.ignoring(resources, groups);
         let mut builder = profile.framework().to_builder().strategy(Strategy::Kubernetes);
-        for change in &self.changes {
+        for change in std::mem::take(&mut self.changes) {
             builder = match change {
-                Change::Without(name) => builder.without_filter(name),
-                Change::Weigh(name, weight) => builder.weigh(name, *weight),
+                Change::Without(name) => builder.without_filter(&name),
+                Change::Weigh(name, weight) => builder.weigh(&name, weight),
             };
         }
         builder.build().map_err(|error| format!("plugins: {error}"))
@@ -359,10 +403,41 @@ profiles:
     }
 
     #[test]
+    fn each_profile_has_its_own_plugins() {
+        let text = format!(
+            "{HEAD}profiles:
+- schedulerName: default-scheduler
+- schedulerName: no-scores
+  plugins:
+    score: {{disabled: [{{name: ImageLocality}}, {{name: NodeResourcesFit}}]}}
+    filter: {{disabled: [{{name: NodePorts}}]}}
+"
+        );
+        let taken = read(&text).expect("all of it is known");
+        assert_eq!(taken.profiles, ["default-scheduler", "no-scores"]);
+        let filters: Vec<&str> = taken.framework.filter_names().collect();
+        for (name, is_there) in [
+            ("NodePorts", true),
+            ("default-scheduler/NodePorts", true),
+            ("no-scores/NodePorts", false),
+            ("no-scores/NodeResourcesFit", true),
+        ] {
+            assert_eq!(filters.contains(&name), is_there, "{name}: {filters:?}");
+        }
+        let scores: Vec<&str> = taken.framework.score_names().map(|(_, name)| name).collect();
+        assert!(scores.contains(&"default-scheduler/ImageLocality"), "{scores:?}");
+        assert!(!scores.contains(&"no-scores/ImageLocality"), "{scores:?}");
+        assert_eq!(read(&format!("{HEAD}profiles: [{{}}]\n")).expect("one").profiles.len(), 0);
+    }
+
+    #[test]
     fn every_other_field_is_refused_by_its_name() {
         for (text, field) in [
             ("profiles: []", "profiles:"),
-            ("profiles: [{}, {}]", "profiles:"),
+            ("percentageOfNodesToScore: 100", "profiles:"),
+            ("profiles: [{}, {}]", "profiles[1].schedulerName:"),
+            ("profiles: [{schedulerName: 7}]", "profiles[0].schedulerName:"),
+            ("profiles: [{schedulerName: a}, {schedulerName: a}]", "profiles[1].schedulerName:"),
             ("extenders: [{urlPrefix: x}]\nprofiles: [{}]", "extenders:"),
             ("percentageOfNodesToScore: 50", "percentageOfNodesToScore:"),
             ("profiles: [{plugins: {bind: {}}}]", "profiles[0].plugins.bind:"),

@@ -104,7 +104,7 @@ impl Made {
         let live = Live::new(file.clone(), queues.as_ref());
         let parts = Parts::new(file, salt)?;
         let local = queues.as_ref().and_then(|queues| queues.local.clone());
-        let store = profile::store(file, &settings.scheduler_name, local);
+        let store = profile::store(file, &settings.scheduler_name, &parts, local);
         let scheduler = parts.scheduler(queues.map(|queues| queues.tenants))?;
         let provisioning = scale::Provisioning::new(file)?;
         Ok(Made { salt, parts, scheduler, store, live, provisioning })

@@ -32,6 +32,8 @@ use crate::kube_config;
 pub struct Parts {
     pub framework: Framework,
     pub settings: queue::Settings,
+    /// The schedulers whose pods are placed beside those of this program.
+    pub profiles: Vec<String>,
     victims: Option<Victims>,
     levels: Vec<String>,
 }
@@ -42,8 +44,13 @@ impl Parts {
     /// # Errors
     /// One sentence that names the field.
     pub fn new(file: &File, salt: u64) -> Result<Parts, String> {
+        let (framework, profiles) = match &file.kube_scheduler_configuration {
+            Some(path) => kube_config::framework(path)?,
+            None => (framework(file)?, Vec::new()),
+        };
         Ok(Parts {
-            framework: framework(file)?,
+            framework,
+            profiles,
             settings: settings(file, salt),
             victims: file.preemption.as_ref().map(|preemption| preemption.policy),
             levels: file.levels.clone(),
@@ -94,8 +101,9 @@ pub fn check(file: &File) -> Result<(), String> {
 }
 
 /// An empty store as a file says.
-pub fn store(file: &File, name: &str, queues: Option<LocalQueues>) -> Store {
+pub fn store(file: &File, name: &str, parts: &Parts, queues: Option<LocalQueues>) -> Store {
     let store = Store::new(name).with_claims().with_fractions();
+    let store = store.with_profiles(parts.profiles.iter().cloned());
     let mut store = store.with_levels(file.levels.iter().cloned());
     if file.queues.backfill.is_some() {
         store = store.with_run_times();
@@ -111,9 +119,6 @@ pub fn store(file: &File, name: &str, queues: Option<LocalQueues>) -> Store {
 
 /// The framework: a profile, without the filters and with the weights that the file names.
 fn framework(file: &File) -> Result<Framework, String> {
-    if let Some(path) = &file.kube_scheduler_configuration {
-        return kube_config::framework(path);
-    }
     let profile = match file.profile {
         Profile::Pack => Framework::default(),
         Profile::Spread => Framework::spread(),

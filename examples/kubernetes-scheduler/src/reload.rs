@@ -20,6 +20,7 @@ const LOOK: Duration = Duration::from_secs(5);
 pub async fn run(path: PathBuf, file: File, salt: u64, inputs: Sender<Input>) {
     let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
     let mut known = texts(&path, &file);
+    let profiles = Parts::new(&file, salt).map(|parts| parts.profiles).unwrap_or_default();
     let mut current = file;
     loop {
         let asked = tokio::select! {
@@ -30,7 +31,7 @@ pub async fn run(path: PathBuf, file: File, salt: u64, inputs: Sender<Input>) {
         if now == known && !asked {
             continue;
         }
-        match read(&path, &current, salt) {
+        match read(&path, (&current, &profiles), salt) {
             Ok((file, parts)) => {
                 known = texts(&path, &file);
                 current = file.clone();
@@ -57,7 +58,11 @@ fn texts(path: &Path, file: &File) -> [Option<Vec<u8>>; 3] {
 }
 
 /// Reads the file, and all that it names.
-fn read(path: &Path, current: &File, salt: u64) -> Result<(File, Parts), String> {
+fn read(
+    path: &Path,
+    (current, profiles): (&File, &[String]),
+    salt: u64,
+) -> Result<(File, Parts), String> {
     let file = Settings::file(path)?;
     let fixed = restarts(current, &file);
     if !fixed.is_empty() {
@@ -65,6 +70,10 @@ fn read(path: &Path, current: &File, salt: u64) -> Result<(File, Parts), String>
     }
     profile::check(&file)?;
     let parts = Parts::new(&file, salt)?;
+    if parts.profiles != profiles {
+        let reason = "changes of schedulerName in profiles need a restart";
+        return Err(format!("{}: {reason}", path.display()));
+    }
     Ok((file, parts))
 }
 
@@ -103,7 +112,7 @@ mod tests {
         let path = folder.join("config.yaml");
         let write = |text: &str| std::fs::write(&path, text).expect("a file can be written");
         write("profile: spread\n");
-        let (file, parts) = read(&path, &File::default(), 3).expect("it is sound");
+        let (file, parts) = read(&path, (&File::default(), &[]), 3).expect("it is sound");
         assert_eq!(parts.settings.salt, 3);
         assert!(!texts(&path, &file)[0].as_ref().expect("it is there").is_empty());
         for (text, reason) in [
@@ -115,11 +124,11 @@ mod tests {
             ("serving: {key: a}\n", "go together"),
         ] {
             write(text);
-            let error = read(&path, &File::default(), 3).err();
+            let error = read(&path, (&File::default(), &[]), 3).err();
             let error = error.unwrap_or_else(|| panic!("{text} was taken"));
             assert!(error.contains(reason), "{text}: {error}");
         }
         std::fs::remove_dir_all(&folder).expect("it was made");
-        assert!(read(&path, &File::default(), 3).is_err());
+        assert!(read(&path, (&File::default(), &[]), 3).is_err());
     }
 }

@@ -18,6 +18,7 @@ use super::trees::Trees;
 use super::update::Update;
 use super::workload_state::Workloads;
 use crate::base::hash::FixedMap;
+use crate::framework::PROFILE;
 use crate::kubernetes::claims::{TaintRule, claim_object};
 use crate::kubernetes::devices::{Basis, Cards};
 use crate::kubernetes::field::{Fault, Field};
@@ -25,12 +26,13 @@ use crate::kubernetes::groups::{self, GroupObject};
 use crate::kubernetes::kinds::{self, RuntimeName, Submitted};
 use crate::kubernetes::membership::WorkloadKind;
 use crate::kubernetes::owners::Owners;
+use crate::kubernetes::pod::DEFAULT_SCHEDULER;
 use crate::kubernetes::priority::Classes;
 use crate::kubernetes::queues::LocalQueues;
 use crate::kubernetes::storage::storage_object;
 use crate::kubernetes::topologies::Topologies;
 use crate::kubernetes::{Mode, metadata, node};
-use crate::model::{Labels, ModelError, Node, PodShape, Problem};
+use crate::model::{Labels, ModelError, Node, Pod, PodShape, Problem};
 use crate::preempt::DisruptionBudget;
 use crate::state::{ClaimKey, ClaimObject, Event, StorageKey, StorageObject};
 
@@ -65,6 +67,8 @@ use crate::state::{ClaimKey, ClaimObject, Event, StorageKey, StorageObject};
 pub struct Store {
     /// The name of the scheduler; `None` is the default one.
     pub(super) scheduler: Option<String>,
+    /// Names of schedulers that are profiles of this one.
+    profiles: BTreeSet<String>,
     known: PerKind<BTreeMap<String, Known>>,
     lists: PerKind<u32>,
     /// Whether initial events of a kind are being sent.
@@ -184,8 +188,36 @@ impl ObjectRef {
 impl Store {
     /// An empty store of a scheduler, by the name that pods give (`spec.schedulerName`).
     pub fn new(scheduler: impl Into<String>) -> Store {
-        let scheduler = Some(scheduler.into()).filter(|name| name != "default-scheduler");
+        let scheduler = Some(scheduler.into()).filter(|name| name != DEFAULT_SCHEDULER);
         Store { scheduler, ..Store::default() }
+    }
+
+    /// Places pods that name one of these schedulers, too. Each is a
+    /// [profile](crate::framework::FrameworkBuilder::profile): the attribute
+    /// [`PROFILE`](crate::framework::PROFILE) of such a pod is the name. The members of a
+    /// Kubernetes `PodGroup` must name the same; those of other gangs may differ.
+    #[must_use]
+    pub fn with_profiles(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Store {
+        self.profiles = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The profile of pods that name a scheduler.
+    fn profile(&self, scheduler: Option<&str>) -> Option<&String> {
+        self.profiles.get(scheduler.unwrap_or(DEFAULT_SCHEDULER))
+    }
+
+    /// Whether pods that name a scheduler are placed.
+    pub(super) fn places(&self, scheduler: Option<&str>) -> bool {
+        scheduler == self.scheduler.as_deref() || self.profile(scheduler).is_some()
+    }
+
+    /// A pod, with its profile.
+    pub(super) fn profiled(&self, scheduler: Option<&str>, pod: Pod) -> Pod {
+        match self.profile(scheduler) {
+            Some(name) => pod.attribute(PROFILE, name),
+            None => pod,
+        }
     }
 
     /// Puts groups in the queues of tenants.
@@ -507,11 +539,12 @@ impl Store {
                 let mut entry = PodEntry::read(&root, self.workloads.claim_pods())?;
                 if let Some(entry) = &mut entry {
                     let pod = core::mem::take(&mut entry.pod);
+                    let pod = self.profiled(entry.scheduler.as_deref(), pod);
                     entry.pod = self.interned(pod);
                     if let Some(asking) = &mut entry.asking {
                         asking.shape = entry.pod.shape().clone();
                     }
-                    entry.ours = entry.scheduler == self.scheduler;
+                    entry.ours = self.places(entry.scheduler.as_deref());
                     self.own_claims_of_group(entry);
                 }
                 Converted::Pod(entry.map(Box::new))

@@ -133,12 +133,14 @@ impl Store {
     /// The pods of a workload as entries, by key.
     fn entries(&mut self, job: &mut Submitted) -> BTreeMap<String, PodEntry> {
         for set in &mut job.sets {
-            set.template.pod = self.interned(core::mem::take(&mut set.template.pod));
+            let pod = core::mem::take(&mut set.template.pod);
+            let pod = self.profiled(set.template.scheduler.as_deref(), pod);
+            set.template.pod = self.interned(pod);
         }
         let entries = job.pods().map(|record| {
             let key = format!("{}/{}", record.pod.namespace(), record.pod.name);
             let mut entry = PodEntry::new(record, false);
-            entry.ours = entry.scheduler == self.scheduler;
+            entry.ours = self.places(entry.scheduler.as_deref());
             (key, entry)
         });
         entries.collect()

@@ -3,3 +3,4 @@
 mod catalogue;
 mod laws;
 mod nonsense;
+mod profiles;

@@ -6,6 +6,7 @@ mod layout;
 mod lives;
 mod order;
 mod peers;
+mod profiles;
 mod queues;
 mod relist;
 mod spread;
