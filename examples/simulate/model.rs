@@ -60,7 +60,7 @@ impl Model {
             if elastic { Some(arguments.number("--elastic", 100, 1..=100)?) } else { None };
         let devices = arguments.value("--devices").map(|text| text.split(',').map(String::from));
         let devices: Vec<String> = devices.into_iter().flatten().collect();
-        let rates = arguments.value("--rates").map(|text| rates_of(text)).transpose();
+        let rates = arguments.value("--rates").map(rates_of).transpose();
         let rates = rates.map_err(Mistake::Input)?;
         let dependencies = arguments.flag("--dependencies");
         let mut put = |key: &str, value: Value| {
