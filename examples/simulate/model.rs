@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::common::cli::{Arguments, Mistake};
 use crate::common::files;
 
-/// What jobs, users and nodes do beside the trace.
+/// The behaviour of jobs, users and nodes that a trace does not have.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Model {
     pub(crate) rates: Option<RateTable>,
