@@ -34,6 +34,8 @@ pub(crate) struct Job {
     pub(crate) iteration: f64,
     /// Overhead of every start.
     pub(crate) overhead: f64,
+    /// The kind of its program.
+    pub(crate) model: String,
 }
 
 /// The jobs of a trace, in the order of the file.
@@ -83,6 +85,7 @@ pub(crate) fn read(name: &str, text: &str) -> Result<Vec<Job>, String> {
             iterations: amount(iterations)?,
             iteration: amount(iteration)? * SLOWDOWN / 1_000.0,
             overhead: overhead(fields[model], size),
+            model: fields[model].to_string(),
         });
     }
     if jobs.is_empty() {

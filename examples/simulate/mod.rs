@@ -1,8 +1,10 @@
 //! The program: arguments, the grid, the answers.
 
 pub(crate) mod cell;
+pub(crate) mod model;
 pub(crate) mod record;
 pub(crate) mod report;
+pub(crate) mod run;
 pub(crate) mod statistics;
 pub(crate) mod table;
 pub(crate) mod trace;
@@ -11,8 +13,8 @@ pub(crate) mod workload;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::{BufRead, BufReader, BufWriter};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use phalanx::Framework;
 use phalanx::plugins::Fit;
@@ -23,6 +25,7 @@ use crate::common::cli::{Arguments, DONE, Finish, Mistake, NO, Program};
 use crate::common::files;
 use crate::common::text::{Progress, count};
 use cell::{Cell, Done, Machines, POLICIES};
+use model::Model;
 use trace::Trace;
 use workload::Change;
 
@@ -56,6 +59,13 @@ Options:
   --arrivals A         trace, poisson (gaps are drawn, with the mean of the trace) or resample
                        (jobs are drawn from the trace, for its times) [trace]
   --load PERCENT       the same arrivals, so much faster [100]
+  --rates FILE         how fast jobs run where they are: tables as JSON, or a file of it
+  --devices D[,...]    models of GPUs, rack by rack, over and over [all alike]
+  --checkpoint E,S,R   a job saves after E seconds of work, for S; R to start from a checkpoint
+  --elastic PERCENT    gangs start and go on with so many of their pods
+  --users N,T          a user with N jobs that wait submits no more; T seconds to think
+  --dependencies       jobs wait for those they follow in the file (swf, field 17)
+  --failures N,R,T     N failures of nodes and R of racks, each for up to T seconds
   --kill               a job ends at its estimate
   --threads T          cells at a time [1]
   --shard i/n          only the cells whose number leaves i when divided by n
@@ -81,6 +91,12 @@ Options:
         "--seeds",
         "--arrivals",
         "--load",
+        "--rates",
+        "--devices",
+        "--checkpoint",
+        "--elastic",
+        "--users",
+        "--failures",
         "--threads",
         "--shard",
         "--results",
@@ -88,7 +104,7 @@ Options:
         "--replay",
         "--output",
     ],
-    flags: &["--kill", "--starts"],
+    flags: &["--dependencies", "--kill", "--starts"],
 };
 
 pub(crate) use muri::read as muri_jobs;
@@ -121,6 +137,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
         numbers(arguments, "--seed", "1", 0..=u64::from(u32::MAX))?
     };
     let change = Change::parse(arguments)?;
+    let model = Arc::new(Model::parse(arguments)?);
     let threads = arguments.number("--threads", 1, 1..=1_024)? as usize;
     let shard = shard(arguments)?;
     let estimates = estimates(arguments)?;
@@ -139,7 +156,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     for machines in machines(arguments, format, &trace)? {
         for &estimates in &estimates {
             for &policy in &policies {
-                let cell = |seed| Cell { policy, machines, seed, estimates, kill };
+                let model = &model;
+                let cell =
+                    |seed| Cell { policy, machines, seed, estimates, kill, model: model.clone() };
                 cells.extend(seeds.iter().copied().map(cell));
             }
         }

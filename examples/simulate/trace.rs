@@ -17,6 +17,12 @@ pub(crate) struct TraceJob {
     /// The estimate that the trace has.
     pub(crate) estimate: Option<Duration>,
     pub(crate) queue: String,
+    /// The kind of its program; empty if it is not known.
+    pub(crate) model: String,
+    /// Who submitted it; empty if that is not known.
+    pub(crate) user: String,
+    /// The job that it follows.
+    pub(crate) after: Option<Value>,
     /// Work, seconds a unit of it, overhead: for the policies that preempt.
     pub(crate) work: (f64, f64, f64),
 }
@@ -31,8 +37,9 @@ pub(crate) struct Trace {
 impl TraceJob {
     fn new(id: Value, submit: Time, size: u32, run: Duration) -> TraceJob {
         let work = (run.as_secs_f64(), 1.0, 0.0);
-        let (milli, estimate, queue) = (None, None, String::new());
-        TraceJob { id, submit, size, milli, run, estimate, queue, work }
+        let (milli, estimate, after) = (None, None, None);
+        let (queue, model, user) = (String::new(), String::new(), String::new());
+        TraceJob { id, submit, size, milli, run, estimate, queue, model, user, after, work }
     }
 }
 
@@ -97,6 +104,12 @@ fn swf(file: &str, text: &str) -> Result<Trace, String> {
         job.estimate = (limit > 0.0).then(|| secs(limit));
         if fields.len() > 14 {
             job.queue = format!("{}", number(15)?);
+        }
+        if fields.len() > 11 && number(12)? >= 0.0 {
+            job.user = format!("{}", number(12)?);
+        }
+        if fields.len() > 16 && number(17)? >= 0.0 {
+            job.after = Some(Value::from(number(17)? as i64));
         }
         jobs.push(job);
     }
@@ -181,6 +194,7 @@ fn muri(file: &str, text: &str) -> Result<Trace, String> {
             Duration::from_secs_f64((job.iterations * job.iteration + job.overhead).min(1e12));
         let submit = Time::ZERO.after(Duration::from_secs_f64(job.submit.min(1e10)));
         let mut read = TraceJob::new(id(&job.id), submit, job.gpus, run);
+        read.model = job.model;
         read.work = (job.iterations, job.iteration, job.overhead);
         read
     });

@@ -86,7 +86,7 @@ impl Change {
                     let other = drawn[random.below(drawn.len() as u64) as usize].clone();
                     let (id, submit) = (job.id.clone(), job.submit);
                     *job = other;
-                    (job.id, job.submit) = (id, submit);
+                    (job.id, job.submit, job.after) = (id, submit, None);
                 }
             }
         }

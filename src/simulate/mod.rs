@@ -34,6 +34,8 @@
 //! | what | where |
 //! |---|---|
 //! | jobs, and how wrong their estimates are | [`Job`], [`Estimates`] |
+//! | how fast a job runs where it is, checkpoints | [`RunTimes`], [`RateTable`], [`Checkpointing`] |
+//! | users who submit no more while they wait | [`Users`] |
 //! | nodes that fail and come back, bindings that take time or are refused | [`World`], [`Faults`] |
 //! | what happens, as it happens | [`Happening`] |
 //! | waiting, utilisation, fairness | [`Results`], [`Summary`] |
@@ -51,7 +53,7 @@ mod run;
 mod world;
 
 pub use input::{Input, PermitInput};
-pub use job::{Estimates, Job};
+pub use job::{Checkpointing, Estimates, Job, Neighbour, Rate, RateTable, RunTimes, Running, Site};
 pub use preemptive::{
     OrderPolicy, Preemptive, PreemptiveError, PreemptiveJob, PreemptiveResults, Srsf, Srtf,
     Unfinished,
@@ -60,5 +62,5 @@ pub use random::Random;
 pub use record::{Record, Recorder};
 pub use replay::{Choice, Difference, Judged, Replay};
 pub use results::{JobRecord, Results, Sample, Summary};
-pub use run::{Happening, Simulation, SimulationError};
+pub use run::{Happening, Simulation, SimulationError, Users};
 pub use world::{Binding, Faults, NodeChange, Perfect, World};

@@ -36,12 +36,29 @@ pub struct JobRecord {
     pub restarts: u32,
     /// How long it ran in vain.
     pub lost: Duration,
+    /// How long earlier runs took until their last checkpoint.
+    pub kept: Duration,
+    /// How long it saved and restarted, of jobs with checkpoints.
+    pub overhead: Duration,
+    /// Its work when it ended, as time at the rate of one; zero before.
+    pub worked: Duration,
 }
 
 impl JobRecord {
-    /// From its arrival to its last start, without what it ran in vain; `None` before its start.
+    /// From its arrival to its last start, without the time of earlier runs; `None` before its start.
     pub fn wait(&self) -> Option<Duration> {
-        Some(self.start?.since(self.submit).saturating_sub(self.lost))
+        Some(self.start?.since(self.submit).saturating_sub(self.lost).saturating_sub(self.kept))
+    }
+
+    /// How long it ran, without what was in vain; `None` before its end.
+    pub fn ran(&self) -> Option<Duration> {
+        Some(self.end?.since(self.start?).saturating_add(self.kept))
+    }
+
+    /// Its work per time that it ran: its mean rate. `None` before its end, and if it took no time.
+    pub fn mean_rate(&self) -> Option<f64> {
+        let ran = self.ran()?.as_secs_f64();
+        (ran > 0.0).then(|| self.worked.as_secs_f64() / ran)
     }
 
     /// From its arrival to its end; `None` before its end.
@@ -54,7 +71,7 @@ impl JobRecord {
     /// 2001.) `None` before its end.
     pub fn bounded_slowdown(&self, bound: Duration) -> Option<f64> {
         let took = self.completion_time()?.as_secs_f64();
-        let run = self.end?.since(self.start?).max(bound).as_secs_f64();
+        let run = self.ran()?.max(bound).as_secs_f64();
         Some(if run > 0.0 { (took / run).max(1.0) } else { 1.0 })
     }
 }
@@ -91,6 +108,9 @@ pub struct Results {
     pub metrics: Metrics,
     /// Number of decisions that the scheduler returned.
     pub decisions: u64,
+    /// Full names of the groups of jobs that never arrived: another job was not over, or their user
+    /// waited.
+    pub held: Vec<ObjectName>,
     /// Amount of the measured resource × nanoseconds: used by jobs that ended.
     pub(super) work: u128,
     /// The same, of runs in vain.
@@ -125,7 +145,10 @@ pub struct Summary {
     pub mean_bounded_slowdown: f64,
     /// The last end.
     pub makespan: Time,
-    /// Useful work per capacity, from the origin to the last end.
+    /// The mean over jobs of their work per time that they ran: how much of their speed they have
+    /// where they run, and beside checkpoints.
+    pub mean_rate: f64,
+    /// Amount × time of runs that were not in vain per capacity, from the origin to the last end.
     pub utilisation: f64,
     /// Share of what was free that was on partly used nodes, averaged over time by samples.
     pub fragmentation: f64,
@@ -162,6 +185,7 @@ impl Results {
             samples: Vec::new(),
             metrics: Metrics::default(),
             decisions: 0,
+            held: Vec::new(),
             work: 0,
             lost: 0,
             capacity: 0,
@@ -180,6 +204,7 @@ impl Results {
         let bound = Duration::from_secs(10);
         let slowdowns = self.jobs.iter().filter_map(|job| job.bounded_slowdown(bound));
         let slowdown_sum: f64 = slowdowns.sum();
+        let rates: Vec<f64> = self.jobs.iter().filter_map(JobRecord::mean_rate).collect();
         let finished = self.jobs.iter().filter(|job| job.end.is_some()).count();
         let makespan = self.makespan();
         Summary {
@@ -191,6 +216,7 @@ impl Results {
             mean_completion: mean(completion_sum, finished),
             mean_bounded_slowdown: mean(slowdown_sum, finished),
             makespan,
+            mean_rate: mean(rates.iter().sum(), rates.len()),
             utilisation: ratio(self.work, self.capacity),
             fragmentation: if self.fragmentation.0 > 0.0 {
                 self.fragmentation.1 / self.fragmentation.0
@@ -226,9 +252,9 @@ impl Results {
     fn jain(&self) -> f64 {
         let mut queues: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
         for job in &self.jobs {
-            let (Some(start), Some(end)) = (job.start, job.end) else { continue };
-            let took = end.since(job.submit).as_secs_f64();
-            let share = if took > 0.0 { end.since(start).as_secs_f64() / took } else { 1.0 };
+            let (Some(ran), Some(took)) = (job.ran(), job.completion_time()) else { continue };
+            let took = took.as_secs_f64();
+            let share = if took > 0.0 { ran.as_secs_f64() / took } else { 1.0 };
             let (sum, count) = queues.entry(&job.queue).or_default();
             *sum += share;
             *count += 1;
@@ -258,6 +284,9 @@ mod tests {
             end: Some(at(end)),
             restarts: 0,
             lost: Duration::ZERO,
+            kept: Duration::ZERO,
+            overhead: Duration::ZERO,
+            worked: at(end).since(at(start)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Events of a cluster from outside: nodes fail and come back, bindings take time.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -60,6 +61,8 @@ pub struct Faults {
     pub binding: Duration,
     /// One plan in so many is refused; zero means none.
     pub refused_one_in: u64,
+    /// Nodes that fail, with the times from which and until which they are down, in order.
+    outages: BTreeMap<String, (Node, Vec<(Time, Time)>)>,
     /// Changes of nodes to come, the last first.
     changes: Vec<(Time, NodeChange)>,
 }
@@ -67,7 +70,8 @@ pub struct Faults {
 impl Faults {
     /// Faults drawn from a generator; none as yet.
     pub fn new(random: Random) -> Faults {
-        Faults { random, binding: Duration::ZERO, refused_one_in: 0, changes: Vec::new() }
+        let (outages, changes) = (BTreeMap::new(), Vec::new());
+        Faults { random, binding: Duration::ZERO, refused_one_in: 0, outages, changes }
     }
 
     /// Sets the longest time that a binding takes.
@@ -94,16 +98,65 @@ impl Faults {
         until: Time,
         repair: Duration,
     ) -> Faults {
+        let each: Vec<Vec<&Node>> = nodes.iter().map(|node| alloc::vec![node]).collect();
+        self.fail(&each, count, until, repair);
+        self
+    }
+
+    /// Lets domains of a label fail `count` times before `until`, at random, each for up to `repair`:
+    /// racks that lose power, switches. All nodes of the domain go at one moment, and come back at
+    /// one, but for those that are down for another reason as well. Nodes without the label stay.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use phalanx::simulate::{Faults, NodeChange, Random, World};
+    /// use phalanx::{Node, Time};
+    ///
+    /// let node = |name, rack| Node::new(name).label("rack", rack);
+    /// let nodes = [node("n1", "a"), node("n2", "a"), node("n3", "b")];
+    /// let (until, repair) = (Time::from_secs(100), Duration::from_secs(10));
+    /// let mut faults = Faults::new(Random::new(2)).domain_failures("rack", &nodes, 1, until, repair);
+    /// let (mut down, mut at) = (Vec::new(), Vec::new());
+    /// while let Some((time, change)) = faults.next_node_change() {
+    ///     if let NodeChange::Down(name) = change {
+    ///         down.push(name);
+    ///         at.push(time);
+    ///     }
+    /// }
+    /// assert!(down == ["n1", "n2"] && at[0] == at[1] || down == ["n3"]);
+    /// ```
+    #[must_use]
+    pub fn domain_failures(
+        mut self,
+        label: &str,
+        nodes: &[Node],
+        count: usize,
+        until: Time,
+        repair: Duration,
+    ) -> Faults {
+        let mut domains: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
+        for node in nodes {
+            if let Some(value) = node.labels.get(label) {
+                domains.entry(value).or_default().push(node);
+            }
+        }
+        let domains: Vec<Vec<&Node>> = domains.into_values().collect();
+        self.fail(&domains, count, until, repair);
+        self
+    }
+
+    /// Lets domains fail at random. One that is down does not fail again.
+    fn fail(&mut self, domains: &[Vec<&Node>], count: usize, until: Time, repair: Duration) {
         let mut times: Vec<(Time, usize)> = (0..count)
             .map(|_| {
                 let at = Time::from_nanos(self.random.below(until.as_nanos()));
-                (at, self.random.below(nodes.len() as u64) as usize)
+                (at, self.random.below(domains.len() as u64) as usize)
             })
             .collect();
         times.sort_unstable();
-        let mut back = alloc::vec![Time::ZERO; nodes.len()];
+        let mut back = alloc::vec![Time::ZERO; domains.len()];
         for (at, index) in times {
-            let (Some(node), Some(back)) = (nodes.get(index), back.get_mut(index)) else {
+            let (Some(domain), Some(back)) = (domains.get(index), back.get_mut(index)) else {
                 continue;
             };
             if at < *back {
@@ -111,11 +164,31 @@ impl Faults {
             }
             let longest = u64::try_from(repair.as_nanos()).unwrap_or(u64::MAX);
             *back = at.after(Duration::from_nanos(self.random.within(1, longest.max(1))));
-            self.changes.push((at, NodeChange::Down(node.name.clone())));
-            self.changes.push((*back, NodeChange::Up(node.clone())));
+            for node in domain {
+                let (_, spans) = self
+                    .outages
+                    .entry(node.name.clone())
+                    .or_insert_with(|| ((*node).clone(), Vec::new()));
+                spans.push((at, *back));
+            }
+        }
+        self.changes.clear();
+        for (name, (node, spans)) in &mut self.outages {
+            spans.sort_unstable();
+            // Outages that meet are one.
+            spans.dedup_by(|next, last| {
+                let meets = next.0 <= last.1;
+                if meets {
+                    last.1 = last.1.max(next.1);
+                }
+                meets
+            });
+            for (down, up) in spans {
+                self.changes.push((*down, NodeChange::Down(name.clone())));
+                self.changes.push((*up, NodeChange::Up(node.clone())));
+            }
         }
         self.changes.sort_by_key(|(at, _)| core::cmp::Reverse(*at));
-        self
     }
 }
 

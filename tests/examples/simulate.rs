@@ -339,3 +339,60 @@ fn drawn_workloads_keep_what_they_promise() {
     assert!(drawn.jobs.iter().zip(&trace.jobs).any(|(a, b)| a.run != b.run));
     assert!(Change { arrivals: Arrivals::Trace, load: 100 }.is_none());
 }
+
+#[test]
+fn the_job_model_is_asked_for_by_options() {
+    let path = file(
+        "model.csv",
+        "job_id,num_gpu,submit_time,iterations,model_name,iteration_time\na,64,0,100,bert,1000\n\
+         b,8,200000000,100,bert,1000\n",
+    );
+    let base = ["--jobs", &path, "--format", "muri", "--nodes", "8", "--output", "json"];
+    let run_all = run;
+    let run = |more: &[&str]| run_all(&[&base[..], more].concat());
+    let makespan = |finish: &Finish| cells(finish)[0]["makespan_s"].as_f64().unwrap();
+    // 100 iterations of 1.015 s, and 10 s to start; the second job ends last.
+    let plain = makespan(&run(&[]));
+    assert!((plain - (200_000.0 + 111.5)).abs() < 1e-6, "{plain}");
+    // Eight nodes are in two racks; one node has a T4, as has the rack of it.
+    let rates =
+        r#"{"levels": [["kubernetes.io/hostname", 0.5]], "beyond": 0.25, "devices": {"T4": 0.1}}"#;
+    let slow = cells(&run(&["--rates", rates]));
+    assert_eq!(slow[0]["makespan_s"].as_f64().unwrap(), 200_000.0 + 223.0);
+    assert_eq!(slow[0]["mean_rate"].as_f64().unwrap(), (0.5 + 0.25) / 2.0);
+    let slow = cells(&run(&["--rates", rates, "--devices", "A100,T4"]));
+    assert!((slow[0]["mean_rate"].as_f64().unwrap() - (0.5 + 0.025) / 2.0).abs() < 1e-9);
+    // Eleven stretches of 10 s, each with a save after it.
+    let saves = cells(&run(&["--checkpoint", "10,5,1"]));
+    assert!((saves[0]["makespan_s"].as_f64().unwrap() - (plain + 55.0)).abs() < 1e-6);
+    // Racks fail while the first job runs.
+    let path = file(
+        "failures.csv",
+        "job_id,num_gpu,submit_time,iterations,model_name,iteration_time\na,64,0,100,bert,1000\n\
+         b,8,400000,100,bert,1000\n",
+    );
+    let fails = |more: &[&str]| {
+        let base = ["--jobs", &path, "--format", "muri", "--nodes", "8", "--output", "json"];
+        let all = ["--failures", "0,40,20", "--checkpoint", "10,1,1"];
+        let mut found = cells(&run_all(&[&base[..], &all, more].concat()))[0].clone();
+        found["decisions_per_s"] = Value::Null;
+        found
+    };
+    assert_eq!(fails(&[]), fails(&[]), "the same seed");
+    assert_ne!(fails(&["--seed", "2"])["mean_completion_s"], fails(&[])["mean_completion_s"]);
+    assert!(fails(&[])["restarts"].as_u64().unwrap() > 0);
+    // An elastic gang goes on with the other rack.
+    let elastic = fails(&["--elastic", "30"]);
+    assert_eq!(elastic["finished"], 2);
+    assert_ne!(elastic["mean_completion_s"], fails(&[])["mean_completion_s"]);
+    for (bad, expected) in [
+        (&["--rates", "{\"level\": 1}"][..], "is not known"),
+        (&["--rates", "{\"beyond\": -1}"][..], "is no rate"),
+        (&["--checkpoint", "1,x"][..], "whole numbers"),
+        (&["--elastic", "0"][..], "from 1 to 100"),
+        (&["--policy", "srtf", "--elastic", "50"][..], "no job model"),
+    ] {
+        let finish = run(bad);
+        assert!(finish.code != 0 && finish.err.contains(expected), "{bad:?}: {}", finish.err);
+    }
+}

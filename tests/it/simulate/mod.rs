@@ -1,5 +1,6 @@
 //! Simulation, backfill, and recordings.
 
+mod job_model;
 mod promises;
 mod recordings;
 mod restored;

@@ -1,190 +1,88 @@
-//! The simulation: virtual time over a scheduler.
+//! The loop of a simulation: from instant to instant.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use alloc::collections::{BTreeMap, BinaryHeap};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use core::fmt;
-use core::iter::Peekable;
 use core::time::Duration;
 
-use super::input::Input;
-use super::job::Job;
-use super::record::{Record, Recorder};
-use super::results::{JobRecord, Results, Sample};
-use super::world::{NodeChange, Perfect, World};
-use crate::base::Time;
+use super::arrivals::{Arrivals, Users};
+use super::happening::{Happening, SimulationError};
+use super::jobs::Jobs;
+use crate::base::{ObjectName, Time};
 use crate::model::{Pod, PodGroup};
-use crate::queue::{Decision, EvictionCause, Gone, GroupChange, QueueError, Scheduler, Ticket};
-use crate::state::{Event, Plan};
+use crate::queue::{Decision, EvictionCause, Gone, GroupChange, QueueError, Ticket};
+use crate::simulate::input::Input;
+use crate::simulate::job::{Job, RunTimes};
+use crate::simulate::record::Recorder;
+use crate::simulate::results::{JobRecord, Results, Sample};
+use crate::simulate::world::{NodeChange, World};
+use crate::state::Event;
 
 /// Wake-ups without a decision, while nothing runs and nothing is to come, after which a simulation
 /// ends: no waiting job can ever start.
 const IDLE_WAKES: u32 = 64;
 
-/// An event of a simulation. Jobs are numbered in the order in which they arrive.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub enum Happening<'a> {
-    /// A job arrived.
-    Submitted(usize),
-    /// A plan went out to be bound, for these jobs.
-    Placed(&'a [usize], &'a Plan),
-    /// All pods of a job run.
-    Started(usize),
-    /// A job ended: its run time is over, or its estimate is and it was killed.
-    Ended(usize),
-    /// A job is to begin anew, and ran in vain for so long: it was evicted, or lost a node.
-    Lost(usize, Duration),
-    /// A binding was refused.
-    Refused(&'a str),
-    /// A node failed.
-    NodeDown(&'a str),
-    /// A node came, came back or changed.
-    NodeUp(&'a str),
-    /// A group was promised a start, by its full name; and whether it is later than before.
-    Promised(&'a str, Time, bool),
+/// Settings of a simulation.
+pub(super) struct Options<'a> {
+    pub(super) resource: String,
+    pub(super) kill: bool,
+    pub(super) sample_every: Duration,
+    pub(super) run_times: Option<Box<dyn RunTimes + 'a>>,
+    pub(super) users: Option<Users>,
 }
 
-/// Why a simulation cannot go on: an input that the scheduler refuses.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("job {job}: {error}")]
-#[non_exhaustive]
-pub struct SimulationError {
-    /// Full name of the job's group, or of what the input was about.
-    pub job: String,
-    /// The refusal.
-    pub error: Box<QueueError>,
+/// Runs a simulation.
+pub(super) fn run<W, I, F>(
+    recorder: Recorder<'_>,
+    mut world: W,
+    options: Options<'_>,
+    jobs: I,
+    observe: F,
+) -> Result<Results, SimulationError>
+where
+    W: World,
+    I: Iterator<Item = Job>,
+    F: FnMut(Time, Happening<'_>),
+{
+    let Options { resource, kill, sample_every, run_times, users } = options;
+    let change = world.next_node_change();
+    let run = Run {
+        recorder,
+        world,
+        sample_every,
+        arrivals: Arrivals::new(jobs, users),
+        change,
+        observe,
+        bindings: BinaryHeap::new(),
+        now: Time::ZERO,
+        jobs: Jobs::new(resource.clone(), kill, run_times),
+        resource,
+        used: 0,
+        free: (0, 0, 0),
+        waiting: 0,
+        sampled: None,
+        results: Results::empty(),
+    };
+    run.run()
 }
 
-/// A simulation to be run; see [the module](super).
-pub struct Simulation<'a, W = Perfect> {
-    recorder: Recorder<'a>,
-    world: W,
-    resource: String,
-    kill: bool,
-    sample_every: Duration,
-}
-
-impl<W> fmt::Debug for Simulation<'_, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Simulation").field("recorder", &self.recorder).finish_non_exhaustive()
-    }
-}
-
-impl<'a> Simulation<'a> {
-    /// A simulation of a scheduler. Usage is measured of one resource.
-    pub fn new(scheduler: Scheduler, resource: impl Into<String>) -> Simulation<'a> {
-        Simulation {
-            recorder: Recorder::silent(scheduler),
-            world: Perfect,
-            resource: resource.into(),
-            kill: false,
-            sample_every: Duration::from_secs(60),
-        }
-    }
-}
-
-impl<'a, W: World> Simulation<'a, W> {
-    /// Sets what happens from outside.
-    #[must_use]
-    pub fn world<V: World>(self, world: V) -> Simulation<'a, V> {
-        let Simulation { recorder, resource, kill, sample_every, .. } = self;
-        Simulation { recorder, world, resource, kill, sample_every }
-    }
-
-    /// Sets whether a job ends at its estimate if it runs for longer. Default: no.
-    #[must_use]
-    pub fn kill_at_estimate(mut self, kill: bool) -> Simulation<'a, W> {
-        self.kill = kill;
-        self
-    }
-
-    /// Sets the least time between two samples. Default a minute.
-    #[must_use]
-    pub fn sample_every(mut self, span: Duration) -> Simulation<'a, W> {
-        self.sample_every = span;
-        self
-    }
-
-    /// Records every input and decision; see [`Recorder`].
-    #[must_use]
-    pub fn record(mut self, sink: impl FnMut(&Record) + 'a) -> Simulation<'a, W> {
-        self.recorder = Recorder::new(self.recorder.into_scheduler(), sink);
-        self
-    }
-
-    /// Runs until all jobs have ended, or until no waiting job can ever start.
-    ///
-    /// `jobs` come in order of arrival; one that comes late arrives at the time of the one before.
-    /// At one instant, ends come first, then results of bindings, changes of nodes, arrivals, and
-    /// then decisions. `observe` is called for everything that happens, with its time.
-    ///
-    /// # Errors
-    /// The scheduler refuses a job: its group makes no sense, or its name is another's.
-    pub fn run<I, F>(self, jobs: I, observe: F) -> Result<Results, SimulationError>
-    where
-        I: IntoIterator<Item = Job>,
-        F: FnMut(Time, Happening<'_>),
-    {
-        let Simulation { recorder, mut world, resource, kill, sample_every } = self;
-        let change = world.next_node_change();
-        let run = Run {
-            recorder,
-            world,
-            resource,
-            kill,
-            sample_every,
-            arrivals: jobs.into_iter().peekable(),
-            change,
-            observe,
-            agenda: BinaryHeap::new(),
-            now: Time::ZERO,
-            jobs: Vec::new(),
-            numbers: BTreeMap::new(),
-            used: 0,
-            free: (0, 0, 0),
-            waiting: 0,
-            sampled: None,
-            results: Results::empty(),
-        };
-        run.run()
-    }
-}
-
-/// A coming event, in the order of events of one instant.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Act {
-    /// The end of a run of a job.
-    End(usize, u32),
-    /// The result of binding a plan.
-    Result(Ticket, Option<(String, String)>),
-}
-
-/// A job under way.
-#[derive(Debug)]
-struct JobState {
-    group: PodGroup,
-    /// Number of the run, counted up whenever it begins anew.
-    run: u32,
-    running: bool,
-}
+/// The result of binding a plan: its time, the ticket, and the pod that was refused.
+type Bound = Reverse<(Time, Ticket, Option<(String, String)>)>;
 
 struct Run<'a, W, I: Iterator<Item = Job>, F> {
     recorder: Recorder<'a>,
     world: W,
     resource: String,
-    kill: bool,
     sample_every: Duration,
-    arrivals: Peekable<I>,
+    arrivals: Arrivals<I>,
     change: Option<(Time, NodeChange)>,
     observe: F,
-    agenda: BinaryHeap<Reverse<(Time, Act)>>,
+    bindings: BinaryHeap<Bound>,
     now: Time,
-    jobs: Vec<JobState>,
-    numbers: BTreeMap<String, usize>,
+    jobs: Jobs<'a>,
     used: i64,
     /// Capacity, what is free of it, and what of that is on used nodes, at the last sample.
     free: (i64, i64, i64),
@@ -199,9 +97,10 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
         let mut idle = 0;
         loop {
             let wake = self.recorder.scheduler().next_wake();
-            let arrival = self.arrivals.peek().map(|job| job.submit.max(self.now));
+            let arrival = self.arrivals.next().map(|at| at.max(self.now));
             let change = self.change.as_ref().map(|(at, _)| (*at).max(self.now));
-            let act = self.agenda.peek().map(|Reverse((at, _))| *at);
+            let bound = self.bindings.peek().map(|Reverse((at, ..))| *at);
+            let act = [self.jobs.next_turn(), bound].into_iter().flatten().min();
             let is_idle = arrival.is_none() && act.is_none();
             if is_idle && self.waiting == 0 {
                 break;
@@ -210,32 +109,34 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
             self.pass_time(now);
             self.happen(now)?;
             let decided = self.decide(now)?;
+            self.rate(now);
             idle = if decided || !is_idle || change.is_some() { 0 } else { idle + 1 };
             if idle > IDLE_WAKES {
                 break;
             }
             self.sample(now);
         }
+        self.results.held = self.arrivals.held();
         self.results.metrics = self.recorder.scheduler().metrics().clone();
         Ok(self.results)
     }
 
     /// The inputs of an instant.
     fn happen(&mut self, now: Time) -> Result<(), SimulationError> {
-        while let Some(Reverse((at, _))) = self.agenda.peek()
+        while let Some(job) = self.jobs.take_end(now) {
+            self.end(job, now)?;
+        }
+        while let Some(Reverse((at, ..))) = self.bindings.peek()
             && *at <= now
-            && let Some(Reverse((_, act))) = self.agenda.pop()
+            && let Some(Reverse((_, ticket, refused))) = self.bindings.pop()
         {
-            match act {
-                Act::End(job, run) => self.end(job, run, now)?,
-                Act::Result(ticket, refused) => self.result(ticket, refused, now),
-            }
+            self.result(ticket, refused, now);
         }
         while let Some((_, change)) = self.change.take_if(|(at, _)| *at <= now) {
             self.change = self.world.next_node_change();
             self.change_node(change, now)?;
         }
-        while let Some(job) = self.arrivals.next_if(|job| job.submit <= now) {
+        while let Some(job) = self.arrivals.take(now) {
             self.submit(job, now)?;
         }
         Ok(())
@@ -247,50 +148,52 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
     }
 
     fn submit(&mut self, job: Job, now: Time) -> Result<(), SimulationError> {
-        let Job { group, submit, run_time, queue } = job;
-        let name = group.full_name();
-        let number = self.jobs.len();
-        let pods = group.all_pods();
+        let name = job.group.full_name();
+        let pods = job.group.all_pods();
         let amount = pods.iter().map(|pod| pod.shape().requests.of(&self.resource));
         self.results.jobs.push(JobRecord {
             name: name.clone(),
-            queue,
+            queue: job.queue.clone(),
             pods: pods.len(),
             amount: amount.fold(0, i64::saturating_add),
-            submit,
-            run_time,
+            submit: job.submit,
+            run_time: job.run_time,
             start: None,
             first_start: None,
             end: None,
             restarts: 0,
             lost: Duration::ZERO,
+            kept: Duration::ZERO,
+            overhead: Duration::ZERO,
+            worked: Duration::ZERO,
         });
-        if self.numbers.insert(String::from(&*name), number).is_some() {
+        let group = job.group.clone();
+        let Some(number) = self.jobs.add(job) else {
             let error = QueueError::GroupTaken { group: name.clone(), root: name.clone() };
             return Err(SimulationError { job: name.into(), error: Box::new(error) });
-        }
-        self.jobs.push(JobState { group: group.clone(), run: 0, running: false });
+        };
         self.waiting += 1;
         (self.observe)(now, Happening::Submitted(number));
         self.handle(&name, Input::Group(group), now)
     }
 
-    fn end(&mut self, job: usize, run: u32, now: Time) -> Result<(), SimulationError> {
-        let Some(state) = self.jobs.get_mut(job) else { return Ok(()) };
-        if state.run != run || !state.running {
-            return Ok(());
-        }
-        state.running = false;
-        // It is over; what is left of it is a name.
-        let group = core::mem::take(&mut state.group);
+    /// A job has ended.
+    fn end(&mut self, job: usize, now: Time) -> Result<(), SimulationError> {
+        let Some(ended) = self.jobs.end(job, now) else { return Ok(()) };
+        self.used = self.used.saturating_sub(ended.amount);
         if let Some(record) = self.results.jobs.get_mut(job) {
             record.end = Some(now);
-            let ran = now.since(record.start.unwrap_or(now)).as_nanos();
-            let amount = u128::from(record.amount.unsigned_abs());
-            self.results.work = self.results.work.saturating_add(ran.saturating_mul(amount));
-            self.used = self.used.saturating_sub(record.amount);
+            (record.overhead, record.worked) = (ended.overhead, ended.worked);
+            self.results.work = self.results.work.saturating_add(ended.part.kept_spent);
         }
         (self.observe)(now, Happening::Ended(job));
+        self.is_over(job, now)
+    }
+
+    /// A job that does not run again: what is left of it is a name.
+    fn is_over(&mut self, job: usize, now: Time) -> Result<(), SimulationError> {
+        let Some(group) = self.jobs.forget(job) else { return Ok(()) };
+        self.arrivals.is_over(&group.full_name(), now);
         self.remove(&group, now)
     }
 
@@ -322,17 +225,33 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                 (self.observe)(now, Happening::NodeUp(&name));
                 let event = Event::NodeChanged { node, version: 0 };
                 self.handle(&name, Input::Event(event), now)?;
+                self.jobs.node_changed(&name);
             }
             NodeChange::Down(name) => {
                 let node = self.recorder.scheduler().cluster().node(&name);
                 let Some(node) = node else { return Ok(()) };
-                let groups = node.pods().filter_map(|pod| self.numbers.get(pod.group()?));
-                let hit: BTreeSet<usize> = groups.copied().collect();
+                let mut hit: BTreeMap<usize, Vec<ObjectName>> = BTreeMap::new();
+                for pod in node.pods() {
+                    if let Some(job) = pod.group().and_then(|group| self.jobs.number(group)) {
+                        let pod = ObjectName::new(pod.namespace(), pod.name());
+                        hit.entry(job).or_default().push(pod);
+                    }
+                }
                 (self.observe)(now, Happening::NodeDown(&name));
                 let event = Event::NodeRemoved { name: name.clone(), version: 0 };
                 self.handle(&name, Input::Event(event), now)?;
-                for job in hit {
-                    self.begin_anew(job, now)?;
+                for (job, pods) in hit {
+                    if !(self.jobs.runs(job) && self.jobs.is_elastic(job)) {
+                        self.begin_anew(job, now)?;
+                        continue;
+                    }
+                    for pod in pods {
+                        // A member that was being bound may be pending already.
+                        let _ = self.recorder.handle(Input::Gone(Gone::Unbound { pod }), now);
+                    }
+                    // Those that are left fall back to the last checkpoint.
+                    self.lose(job, now);
+                    self.go_on(job, now);
                 }
             }
         }
@@ -343,7 +262,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
     /// A job that is lost whole, and submitted again.
     fn begin_anew(&mut self, job: usize, now: Time) -> Result<(), SimulationError> {
         self.lose(job, now);
-        let Some(group) = self.jobs.get(job).map(|job| job.group.clone()) else { return Ok(()) };
+        let Some(group) = self.jobs.group(job).cloned() else { return Ok(()) };
         self.remove(&group, now)?;
         let name = group.full_name();
         self.handle(&name, Input::Group(group), now)
@@ -351,23 +270,48 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
 
     /// A job that is to begin anew.
     fn lose(&mut self, job: usize, now: Time) {
-        let (Some(state), Some(record)) = (self.jobs.get_mut(job), self.results.jobs.get_mut(job))
-        else {
-            return;
-        };
-        state.run += 1;
-        if !core::mem::replace(&mut state.running, false) {
+        let Some(stopped) = self.jobs.stop(job, now) else { return };
+        let part = stopped.part;
+        if let Some(record) = self.results.jobs.get_mut(job) {
+            // A run of no time is none.
+            let ran = part.kept + part.lost > Duration::ZERO;
+            record.restarts = record.restarts.saturating_add(u32::from(ran));
+            record.lost = record.lost.saturating_add(part.lost);
+            record.kept = record.kept.saturating_add(part.kept);
+        }
+        self.results.work = self.results.work.saturating_add(part.kept_spent);
+        self.results.lost = self.results.lost.saturating_add(part.lost_spent);
+        self.used = self.used.saturating_sub(stopped.amount);
+        self.waiting += 1;
+        self.arrivals.waits_again(self.jobs.user(job));
+        (self.observe)(now, Happening::Lost(job, part.lost));
+    }
+
+    /// Whether the gang of a job runs at its minimum or above.
+    fn is_at_minimum(&self, job: usize) -> bool {
+        let name = self.jobs.group(job).map(PodGroup::full_name);
+        let status = name.and_then(|name| self.recorder.scheduler().status(&name));
+        status.is_some_and(|status| status.started && status.below_minimum_since.is_none())
+    }
+
+    /// A job that does not run and has all members that it needs.
+    fn go_on(&mut self, job: usize, now: Time) {
+        if self.is_at_minimum(job) {
+            self.start(job, now);
+        }
+    }
+
+    /// Members of a job have left their nodes.
+    fn members_left(&mut self, job: usize, now: Time) {
+        if !self.jobs.runs(job) {
             return;
         }
-        let ran = now.since(record.start.unwrap_or(now));
-        record.restarts = record.restarts.saturating_add(1);
-        record.lost = record.lost.saturating_add(ran);
-        let amount = u128::from(record.amount.unsigned_abs());
-        let lost = ran.as_nanos().saturating_mul(amount);
-        self.results.lost = self.results.lost.saturating_add(lost);
-        self.used = self.used.saturating_sub(record.amount);
-        self.waiting += 1;
-        (self.observe)(now, Happening::Lost(job, ran));
+        if self.jobs.is_elastic(job) && self.is_at_minimum(job) {
+            self.jobs.touch(job);
+        } else {
+            self.lose(job, now);
+            self.go_on(job, now);
+        }
     }
 
     /// Carries out all decisions of an instant. Returns whether there were any.
@@ -386,8 +330,8 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
     fn carry_out(&mut self, decision: Decision, now: Time) -> Result<(), SimulationError> {
         match decision {
             Decision::Bind { ticket, groups, plan } => {
-                let numbers = groups.iter().filter_map(|group| self.numbers.get(&**group));
-                let jobs: Vec<usize> = numbers.copied().collect();
+                let jobs: Vec<usize> =
+                    groups.iter().filter_map(|group| self.jobs.number(group)).collect();
                 (self.observe)(now, Happening::Placed(&jobs, &plan));
                 let binding = self.world.bind(&plan, now);
                 let refused = binding.refused.and_then(|index| plan.assignments().nth(index));
@@ -398,8 +342,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                 if binding.after == Duration::ZERO {
                     self.result(ticket, refused, now);
                 } else {
-                    let act = Act::Result(ticket, refused);
-                    self.agenda.push(Reverse((now.after(binding.after), act)));
+                    self.bindings.push(Reverse((now.after(binding.after), ticket, refused)));
                 }
             }
             Decision::Prepare { ticket, .. } => {
@@ -407,32 +350,31 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                 let _ = self.recorder.handle(Input::Prepared { ticket, error: None }, now);
             }
             Decision::Unbind { groups, pods, .. } => {
-                for group in &groups {
-                    if let Some(job) = self.numbers.get(&**group) {
-                        self.lose(*job, now);
-                    }
-                }
                 for pod in pods {
                     let gone = Gone::Unbound { pod: pod.pod.clone() };
                     self.handle(&pod.pod, Input::Gone(gone), now)?;
                 }
+                for group in &groups {
+                    if let Some(job) = self.jobs.number(group)
+                        && !self.is_at_minimum(job)
+                    {
+                        self.lose(job, now);
+                    }
+                }
             }
             Decision::EvictStale { group, .. } => {
-                let Some(job) = self.numbers.get(&*group).copied() else { return Ok(()) };
+                let Some(job) = self.jobs.number(&group) else { return Ok(()) };
                 self.begin_anew(job, now)?;
             }
             Decision::EvictDue { group, cause, .. } => {
-                let Some(job) = self.numbers.get(&*group).copied() else { return Ok(()) };
+                let Some(job) = self.jobs.number(&group) else { return Ok(()) };
                 if cause != EvictionCause::RunTime {
                     return self.begin_anew(job, now);
                 }
                 // It does not run again.
                 self.lose(job, now);
-                self.waiting = self.waiting.saturating_sub(1);
-                if let Some(state) = self.jobs.get_mut(job) {
-                    let group = core::mem::take(&mut state.group);
-                    self.remove(&group, now)?;
-                }
+                self.waits_no_more(job, now);
+                self.is_over(job, now)?;
             }
             Decision::Move { ticket, moves, .. } => {
                 // A unit leaves its nodes, and is bound at its new place.
@@ -440,23 +382,22 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
                     let Some(first) = unit.first() else { continue };
                     let cluster = self.recorder.scheduler().cluster();
                     let pod = cluster.pod(&first.pod.namespace, &first.pod.name);
-                    let job = pod.and_then(|pod| self.numbers.get(pod.group()?)).copied();
-                    if let Some(job) = job {
-                        self.lose(job, now);
-                    }
+                    let job = pod.and_then(|pod| self.jobs.number(pod.group()?));
                     let gone = Gone::evicted(ticket, &*first.unit);
                     self.handle(&first.unit, Input::Gone(gone), now)?;
+                    if let Some(job) = job {
+                        self.members_left(job, now);
+                    }
                 }
             }
             Decision::Evict { ticket, victims, .. } => {
                 for victim in victims {
-                    if let Some(job) =
-                        victim.group.as_ref().and_then(|group| self.numbers.get(&**group))
-                    {
-                        self.lose(*job, now);
-                    }
                     let gone = Gone::evicted(ticket, &*victim.name);
                     self.handle(&victim.name, Input::Gone(gone), now)?;
+                    let group = victim.group.as_ref();
+                    if let Some(job) = group.and_then(|group| self.jobs.number(group)) {
+                        self.members_left(job, now);
+                    }
                 }
             }
             // Evictions happen at once, so that there is none to take back.
@@ -471,8 +412,13 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
         while let Some(event) = self.recorder.scheduler_mut().poll_event() {
             match event.change {
                 GroupChange::Started { .. } | GroupChange::Recovered => {
-                    if let Some(job) = self.numbers.get(&*event.group).copied() {
+                    if let Some(job) = self.jobs.number(&event.group) {
                         self.start(job, event.at);
+                    }
+                }
+                GroupChange::Joined { .. } => {
+                    if let Some(job) = self.jobs.number(&event.group) {
+                        self.jobs.touch(job);
                     }
                 }
                 GroupChange::Promised { at, later } => {
@@ -484,21 +430,27 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
     }
 
     fn start(&mut self, job: usize, at: Time) {
-        let (Some(state), Some(record)) = (self.jobs.get_mut(job), self.results.jobs.get_mut(job))
-        else {
-            return;
-        };
-        if core::mem::replace(&mut state.running, true) {
-            return;
-        }
-        let estimate = state.group.run_time_estimate.filter(|_| self.kill);
-        let span = estimate.map_or(record.run_time, |estimate| estimate.min(record.run_time));
+        let Some(record) = self.results.jobs.get_mut(job) else { return };
+        let cluster = self.recorder.scheduler().cluster();
+        let Some(amount) = self.jobs.start(job, record.amount, cluster, at) else { return };
         record.start = Some(at);
         record.first_start.get_or_insert(at);
-        self.used = self.used.saturating_add(record.amount);
-        self.waiting -= 1;
-        self.agenda.push(Reverse((at.after(span), Act::End(job, state.run))));
+        self.used = self.used.saturating_add(amount);
+        self.waits_no_more(job, at);
         (self.observe)(at, Happening::Started(job));
+    }
+
+    fn waits_no_more(&mut self, job: usize, now: Time) {
+        self.waiting = self.waiting.saturating_sub(1);
+        self.arrivals.waits_no_more(self.jobs.user(job), now);
+    }
+
+    /// The rates of jobs whose places have changed, and of their neighbours.
+    fn rate(&mut self, now: Time) {
+        for resized in self.jobs.rate(self.recorder.scheduler().cluster(), now) {
+            self.used = self.used.saturating_add(resized.by);
+            (self.observe)(now, Happening::Resized(resized.job, resized.members));
+        }
     }
 
     /// Counts capacity and waiting jobs until a time.

@@ -1,11 +1,18 @@
-//! Jobs of a trace, and estimates of their run times.
+//! Jobs of a trace, estimates of their run times, and how fast they run where they are.
+
+mod rate;
+mod table;
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::random::Random;
-use crate::base::Time;
+use crate::base::{ObjectName, Time};
 use crate::model::PodGroup;
+
+pub use rate::{Neighbour, Rate, RunTimes, Running, Site};
+pub use table::RateTable;
 
 /// A job of a trace: a gang, its arrival, and how long it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,16 +24,86 @@ pub struct Job {
     pub group: PodGroup,
     /// Its arrival.
     pub submit: Time,
-    /// How long it runs once all of its pods are bound.
+    /// How long it runs once all of its pods are bound, at the rate of one.
     pub run_time: Duration,
     /// The queue that fairness is measured by; by default the group's.
     pub queue: String,
+    /// The kind of its program, for tables of rates. Default: empty.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub model: String,
+    /// Whether it goes on with any number of members from its minimum on. If not, it begins anew
+    /// when it loses one. Default: no.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub elastic: bool,
+    /// How it saves its work. Default: not at all.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub checkpoint: Option<Checkpointing>,
+    /// Full names of the groups of jobs that are over before it arrives. Default: none.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub after: Vec<ObjectName>,
+    /// The user who submits it; see [`Users`](super::Users). Default: empty, which is nobody.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub user: String,
+}
+
+/// How a job saves its work.
+///
+/// A job that is evicted or loses a node goes on from its last checkpoint. While it saves, or
+/// restarts from a checkpoint, it makes no progress. An elastic job that the scheduler lets grow or
+/// shrink saves and restarts at that moment, so that no work is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Checkpointing {
+    /// How long it works from a start or a checkpoint to the next; zero is no checkpoint at all.
+    pub every: Duration,
+    /// How long it takes to save.
+    pub save: Duration,
+    /// How long it takes to start from a checkpoint.
+    pub restart: Duration,
 }
 
 impl Job {
     /// A job that runs so long.
     pub fn new(group: PodGroup, submit: Time, run_time: Duration) -> Job {
-        Job { queue: group.queue.clone(), group, submit, run_time }
+        let (queue, after) = (group.queue.clone(), Vec::new());
+        let (model, user) = (String::new(), String::new());
+        let (elastic, checkpoint) = (false, None);
+        Job { group, submit, run_time, queue, model, elastic, checkpoint, after, user }
+    }
+
+    /// Sets the kind of its program.
+    #[must_use]
+    pub fn model(mut self, model: impl Into<String>) -> Job {
+        self.model = model.into();
+        self
+    }
+
+    /// Lets it go on with any number of members from its minimum on.
+    #[must_use]
+    pub fn elastic(mut self) -> Job {
+        self.elastic = true;
+        self
+    }
+
+    /// Sets how it saves its work.
+    #[must_use]
+    pub fn checkpoint(mut self, checkpoint: Checkpointing) -> Job {
+        self.checkpoint = Some(checkpoint);
+        self
+    }
+
+    /// Lets it arrive no earlier than another job is over: has ended, or was removed for good.
+    #[must_use]
+    pub fn after(mut self, group: ObjectName) -> Job {
+        self.after.push(group);
+        self
+    }
+
+    /// Sets the user who submits it.
+    #[must_use]
+    pub fn user(mut self, user: impl Into<String>) -> Job {
+        self.user = user.into();
+        self
     }
 }
 
