@@ -320,7 +320,8 @@ impl Case {
             Change::Inner { at, refusal } => {
                 let inner = self.refusal(refusal);
                 let at = place(at);
-                if let Some(blocked) = candidates[at]["lack"]["groups"]["blocked"].as_array_mut() {
+                let blocked = candidates[at].pointer_mut("/lack/groups/blocked");
+                if let Some(blocked) = blocked.and_then(Value::as_array_mut) {
                     blocked.push(inner);
                 }
             }

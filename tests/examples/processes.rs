@@ -164,6 +164,11 @@ fn an_interrupt_leaves_nothing_in_part() {
         if options(&help(&name), "FILE").iter().any(|option| option == "--svg") {
             command.args(["--svg", "picture.svg"]);
         }
+        if name == "simulate" {
+            let jobs = "/examples/conformance/data/backfill-streams.jsonl.gz";
+            command.args(["--jobs", &format!("{}{jobs}", env!("CARGO_MANIFEST_DIR"))]);
+            command.args(["--format", "stream", "--policy", "fcfs,easy,conservative"]);
+        }
         let child = piped(&mut command);
         std::thread::sleep(Duration::from_millis(150));
         let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).output();
