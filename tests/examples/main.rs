@@ -14,6 +14,7 @@ mod fgd_plain;
 #[path = "../../examples/throughput/figures.rs"]
 mod figures;
 mod place_gang;
+mod processes;
 mod replay;
 #[allow(dead_code, reason = "the program reports of gangs one after another too")]
 #[path = "../../examples/throughput/report.rs"]

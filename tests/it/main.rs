@@ -31,6 +31,7 @@ mod koordinator;
 mod kubernetes_preemption;
 mod lifecycle;
 mod manifests;
+mod marred;
 mod placement;
 mod plugins;
 mod preempt;

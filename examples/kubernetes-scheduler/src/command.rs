@@ -1,5 +1,6 @@
 //! The command line `phalanx`: questions to a scheduler that runs, and replays of its snapshots.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,8 +64,9 @@ struct Options {
 }
 
 /// Runs a command. Exit code 0: answered; 1: no answer, or a replay differs; 2: misuse.
-pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
-    match run(arguments) {
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments = crate::text(arguments).map_err(Fault::Usage);
+    match arguments.and_then(|arguments| run(arguments.into_iter())) {
         Ok(code) => code,
         Err(Fault::Usage(reason)) => {
             eprintln!("phalanx: {reason}\n\n{USAGE}");
@@ -163,15 +165,24 @@ fn print(text: &str) -> Result<(), Fault> {
     written.map_err(|error| Fault::Failed(format!("standard output: {error}")))
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file whole or not at all; a device or a pipe takes its bytes as they come.
 fn keep(path: &Path, text: &str) -> Result<(), Fault> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path));
+    let fault = |error: std::io::Error| Fault::Failed(format!("{}: {error}", path.display()));
+    match std::fs::metadata(path) {
+        Ok(known) if !known.is_file() => return std::fs::write(path, text).map_err(fault),
+        Ok(known) if known.permissions().readonly() => {
+            return Err(fault(std::io::ErrorKind::PermissionDenied.into()));
+        }
+        _ => {}
+    }
+    // Behind a link is the file that is meant.
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let mut part = target.clone().into_os_string();
+    part.push(format!(".{}.part", std::process::id()));
+    let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &target));
     written.map_err(|error| {
         let _ = std::fs::remove_file(&part);
-        Fault::Failed(format!("{}: {error}", path.display()))
+        fault(error)
     })
 }
 

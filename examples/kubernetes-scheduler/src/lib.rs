@@ -25,6 +25,7 @@ pub mod reservations; // room that Koordinator's reservations keep
 pub mod scale; // nodes that would start groups
 pub mod serve; // the page, questions, metrics and health over HTTP
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -47,13 +48,17 @@ const FAREWELL: Duration = Duration::from_secs(20);
 
 /// Runs the scheduler until it is told to stop. Exit code 0: it was; 1: it cannot go on; 2: misuse, or a
 /// configuration that makes no sense.
-pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
-    let settings = match Settings::read(arguments) {
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let read = text(arguments).and_then(|arguments| Settings::read(arguments.into_iter()));
+    let settings = match read {
         Ok(Start::Run(settings)) => *settings,
         Ok(Start::Show(text)) => {
             use std::io::Write;
-            let written = writeln!(std::io::stdout(), "{text}");
-            return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            let Err(error) = writeln!(std::io::stdout(), "{text}") else {
+                return ExitCode::SUCCESS;
+            };
+            eprintln!("kubernetes-scheduler: standard output: {error}");
+            return ExitCode::FAILURE;
         }
         Err(reason) => {
             eprintln!("kubernetes-scheduler: {reason}");
@@ -80,6 +85,15 @@ pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Arguments as text, or the first that is none.
+fn text(arguments: impl Iterator<Item = OsString>) -> Result<Vec<String>, String> {
+    let text = |argument: OsString| {
+        let is_none = |argument: OsString| format!("{} is not UTF-8", argument.display());
+        argument.into_string().map_err(is_none)
+    };
+    arguments.map(text).collect()
 }
 
 /// Everything that follows from the configuration alone.
@@ -203,7 +217,13 @@ async fn run(settings: Settings, made: Made) -> Result<(), String> {
         let _ = binding.await;
         let _ = writing.await;
     };
-    if tokio::time::timeout(FAREWELL, end).await.is_err() {
+    // Who asks twice does not want to wait.
+    let is_done = tokio::select! {
+        ended = tokio::time::timeout(FAREWELL, end) => ended.is_ok(),
+        _ = terminated.recv() => false,
+        _ = interrupted.recv() => false,
+    };
+    if !is_done {
         log!(warn, "requests under way are given up");
     }
     if let Some(lease) = &mut lease {

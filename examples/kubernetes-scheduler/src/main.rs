@@ -6,5 +6,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    kubernetes_scheduler::main(std::env::args().skip(1))
+    kubernetes_scheduler::main(std::env::args_os().skip(1))
 }

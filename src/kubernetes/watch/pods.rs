@@ -51,7 +51,8 @@ impl Store {
         match self.pods.get_mut(key) {
             Some(old) if old.group == entry.group && old.object == entry.object => {
                 entry.shown = core::mem::take(&mut old.shown);
-                if old.inline == entry.inline
+                if old.ours == entry.ours
+                    && old.inline == entry.inline
                     && old.pod.priority == entry.pod.priority
                     && old.local_queue == entry.local_queue
                 {

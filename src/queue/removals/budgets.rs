@@ -34,8 +34,14 @@ impl KnownBudget {
 pub(in crate::queue) struct Work {
     /// By full name.
     budgets: BTreeMap<String, KnownBudget>,
+    /// Budgets that were charged for a pod, by its full name.
+    charged: BTreeMap<String, BTreeSet<String>>,
+    /// Budgets that allow more or less than was passed on.
+    changed: BTreeSet<String>,
     /// Groups that other schedulers run, by full name.
     running: BTreeMap<String, PodGroup>,
+    /// Roots of the groups that other schedulers run, by the full name of each group in them.
+    roots: BTreeMap<String, BTreeSet<String>>,
     /// The groups of this scheduler and of others, with the budgets, as searches read them.
     known: RunningWork,
 }
@@ -51,7 +57,12 @@ impl Work {
         &self.running
     }
 
-    /// Charges budgets with pods that are to go.
+    /// The root of a group that another scheduler runs, by full names: the first of several. O(log groups).
+    pub(super) fn root_of(&self, group: &str) -> Option<&str> {
+        self.roots.get(group)?.first().map(String::as_str)
+    }
+
+    /// Charges budgets with pods that are to go. O(pods · budgets of their namespaces).
     pub(super) fn charge<'a>(
         &mut self,
         cluster: &Cluster,
@@ -59,25 +70,40 @@ impl Work {
     ) {
         for pod in pods {
             let Some(view) = cluster.pod(&pod.namespace, &pod.name) else { continue };
-            for known in self.budgets.values_mut() {
-                if known.budget.is_charged_for(view) {
-                    known.charged.insert(pod_name(pod));
+            for (name, known) in of_namespace_mut(&mut self.budgets, &pod.namespace) {
+                if known.budget.is_charged_for(view) && known.charged.insert(pod_name(pod)) {
+                    self.charged.entry(pod_name(pod)).or_default().insert(name.clone());
+                    self.changed.insert(name.clone());
                 }
             }
         }
     }
 
-    /// Gives back what budgets were charged for pods that stay.
+    /// Gives back what budgets were charged for pods that stay. O(log budgets) each.
     pub(super) fn give_back<'a>(&mut self, pods: impl IntoIterator<Item = &'a EvictedPod>) {
         for pod in pods {
-            let name = pod_name(pod);
-            for known in self.budgets.values_mut() {
-                known.charged.remove(&name);
+            let pod = pod_name(pod);
+            for name in self.charged.remove(&pod).unwrap_or_default() {
+                if let Some(known) = self.budgets.get_mut(&name) {
+                    known.charged.remove(&pod);
+                }
+                self.changed.insert(name);
             }
         }
     }
 
-    /// Whether the eviction of pods, beside what is charged, breaks a budget.
+    /// A budget is charged for no pod any more but for those of `kept`.
+    fn uncharge(&mut self, name: &str, before: &BTreeSet<String>, kept: &BTreeSet<String>) {
+        for pod in before.difference(kept) {
+            let Some(names) = self.charged.get_mut(pod) else { continue };
+            names.remove(name);
+            if names.is_empty() {
+                self.charged.remove(pod);
+            }
+        }
+    }
+
+    /// Whether the eviction of pods, beside what is charged, breaks a budget. O(pods · budgets).
     pub(super) fn breaks(&self, cluster: &Cluster, pods: &[EvictedPod]) -> bool {
         let breaks = |known: &KnownBudget| {
             let is_charged = |pod: &&EvictedPod| {
@@ -94,33 +120,40 @@ impl Work {
 
     /// Sets a budget. What it was charged for is kept for pods that are `open`, to go and not begun, if
     /// it does not count them itself.
-    pub(super) fn set_budget(&mut self, budget: DisruptionBudget, open: &BTreeSet<String>) {
+    pub(super) fn set_budget(&mut self, budget: DisruptionBudget, is_open: impl Fn(&str) -> bool) {
         let name = format!("{}/{}", budget.namespace, budget.name);
-        let mut charged = self.budgets.remove(&name).map(|known| known.charged).unwrap_or_default();
-        charged.retain(|pod| {
+        let before = self.budgets.remove(&name).map(|known| known.charged).unwrap_or_default();
+        let stays = |pod: &&String| {
             let short = pod.split_once('/').map_or("", |(_, name)| name);
-            open.contains(pod) && !budget.disrupted_pods.contains(short)
-        });
-        self.budgets.insert(name, KnownBudget { budget, charged });
+            is_open(pod) && !budget.disrupted_pods.contains(short)
+        };
+        let charged: BTreeSet<String> = before.iter().filter(stays).cloned().collect();
+        self.uncharge(&name, &before, &charged);
+        self.budgets.insert(name.clone(), KnownBudget { budget, charged });
+        self.changed.insert(name);
         self.pass_budgets_on();
     }
 
     pub(super) fn remove_budget(&mut self, namespace: &str, name: &str) {
-        self.budgets.remove(&format!("{namespace}/{name}"));
+        let full = format!("{namespace}/{name}");
+        if let Some(known) = self.budgets.remove(&full) {
+            self.uncharge(&full, &known.charged, &BTreeSet::new());
+        }
         self.known.remove_budget(namespace, name);
-        self.pass_budgets_on();
     }
 
-    /// Passes on what budgets allow now.
+    /// Passes on what budgets allow now. O(budgets that have changed).
     pub(super) fn pass_budgets_on(&mut self) {
-        for known in self.budgets.values() {
-            self.known.set_budget(known.left());
+        for name in core::mem::take(&mut self.changed) {
+            if let Some(known) = self.budgets.get(&name) {
+                self.known.set_budget(known.left());
+            }
         }
     }
 
     /// A group of this scheduler appeared or changed.
     pub(super) fn put_own_group(&mut self, root: &PodGroup) -> Result<(), QueueError> {
-        self.running.remove(root.full_name().as_str());
+        self.drop_running(root.full_name().as_str());
         Ok(self.known.set_group(root)?)
     }
 
@@ -134,14 +167,37 @@ impl Work {
         drop_pods(&mut alone);
         pass_down(&mut alone);
         self.known.set_group(&alone)?;
-        self.running.insert(group.full_name().into(), alone);
+        let name = String::from(group.full_name());
+        self.drop_running(&name);
+        self.enter_running(name, alone);
         Ok(())
     }
 
     pub(super) fn remove_running_group(&mut self, namespace: &str, name: &str) {
-        if self.running.remove(&format!("{namespace}/{name}")).is_some() {
+        if self.drop_running(&format!("{namespace}/{name}")) {
             self.known.remove_group(namespace, name);
         }
+    }
+
+    fn enter_running(&mut self, name: String, root: PodGroup) {
+        root.visit(&mut |group| {
+            self.roots.entry(group.full_name().into()).or_default().insert(name.clone());
+        });
+        self.running.insert(name, root);
+    }
+
+    /// Returns whether it was known.
+    fn drop_running(&mut self, name: &str) -> bool {
+        let Some(root) = self.running.remove(name) else { return false };
+        root.visit(&mut |group| {
+            let group = group.full_name();
+            let Some(roots) = self.roots.get_mut(group.as_str()) else { return };
+            roots.remove(name);
+            if roots.is_empty() {
+                self.roots.remove(group.as_str());
+            }
+        });
+        true
     }
 
     /// Budgets and groups of others, to be saved.
@@ -156,7 +212,17 @@ impl Work {
         budgets: BTreeMap<String, KnownBudget>,
         running: BTreeMap<String, PodGroup>,
     ) -> Work {
-        Work { budgets, running, known: RunningWork::new() }
+        let mut work = Work { changed: budgets.keys().cloned().collect(), ..Work::default() };
+        for (name, known) in &budgets {
+            for pod in &known.charged {
+                work.charged.entry(pod.clone()).or_default().insert(name.clone());
+            }
+        }
+        work.budgets = budgets;
+        for (name, root) in running {
+            work.enter_running(name, root);
+        }
+        work
     }
 
     /// Puts a group of this scheduler in that continues from a save.
@@ -173,6 +239,16 @@ impl Work {
         }
         self.pass_budgets_on();
     }
+}
+
+/// Budgets of a namespace, by full name.
+fn of_namespace_mut<'b>(
+    budgets: &'b mut BTreeMap<String, KnownBudget>,
+    namespace: &str,
+) -> impl Iterator<Item = (&'b String, &'b mut KnownBudget)> {
+    // The character after `/` in order.
+    let (from, to) = (format!("{namespace}/"), format!("{namespace}0"));
+    budgets.range_mut(from..to)
 }
 
 /// Passes on to the groups inside what a group says of all its members.

@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::removal::{Removal, pod_name};
-use crate::base::ObjectName;
+use crate::base::{ObjectName, Time};
 use crate::preempt::EvictedPod;
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::state::Cluster;
@@ -34,6 +34,12 @@ pub(super) struct Ledger {
     pods: BTreeMap<String, BTreeSet<Place>>,
     /// By node.
     nodes: BTreeMap<String, BTreeSet<Place>>,
+    /// By the full name of the root group, of this scheduler or another.
+    roots: BTreeMap<String, BTreeSet<Number>>,
+    /// The next deadline of each entry that has one, by decision.
+    deadlines: BTreeMap<Ticket, BTreeSet<(Time, Number)>>,
+    /// Entries that were not asked for yet.
+    later: BTreeSet<Number>,
     /// Entries that have begun.
     begun: BTreeSet<Number>,
     /// Entries that were asked for and have not begun, by the group of this scheduler.
@@ -72,6 +78,52 @@ impl Ledger {
     pub(super) fn numbers_of(&self, ticket: Ticket) -> BTreeSet<Number> {
         let units = self.units.get(&ticket).into_iter().flat_map(BTreeMap::values);
         units.flatten().copied().collect()
+    }
+
+    /// Numbers of the entries of a unit.
+    pub(super) fn numbers_of_unit(&self, ticket: Ticket, name: &str) -> Vec<Number> {
+        let numbers = self.units.get(&ticket).and_then(|units| units.get(name));
+        numbers.into_iter().flatten().copied().collect()
+    }
+
+    /// Numbers of the entries of a root group, by its full name.
+    pub(super) fn numbers_of_root(&self, root: &str) -> Vec<Number> {
+        self.roots.get(root).into_iter().flatten().copied().collect()
+    }
+
+    /// Numbers of the entries that make room for a group.
+    pub(super) fn numbers_by(&self, id: GroupId) -> Vec<Number> {
+        self.makes_room.get(&id).into_iter().flatten().copied().collect()
+    }
+
+    /// Numbers of the entries of a decision whose deadline is over, in its order.
+    pub(super) fn numbers_due(&self, ticket: Ticket, now: Time) -> BTreeSet<Number> {
+        let all = self.deadlines.get(&ticket).into_iter();
+        let due = all.flat_map(|all| all.range(..=(now, Number::MAX)));
+        due.map(|(_, number)| *number).collect()
+    }
+
+    /// Entries of a decision whose deadline is over, by deadline.
+    pub(super) fn over(&self, ticket: Ticket, now: Time) -> impl Iterator<Item = &Removal> {
+        let all = self.deadlines.get(&ticket).into_iter();
+        let over = all.flat_map(move |all| all.range(..=(now, Number::MAX)));
+        over.filter_map(|(_, number)| self.entries.get(number))
+    }
+
+    /// The next deadline of a decision.
+    pub(super) fn next_deadline(&self, ticket: Ticket) -> Option<Time> {
+        self.deadlines.get(&ticket)?.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// The entries of a root group, by its full name.
+    pub(super) fn of_root(&self, root: &str) -> impl Iterator<Item = &Removal> {
+        let numbers = self.roots.get(root).into_iter().flatten();
+        numbers.filter_map(|number| self.entries.get(number))
+    }
+
+    /// The entries that were not asked for yet.
+    pub(super) fn later(&self) -> impl Iterator<Item = &Removal> {
+        self.later.iter().filter_map(|number| self.entries.get(number))
     }
 
     /// The entries that make room for a group, in the order of the decisions.
@@ -113,6 +165,9 @@ impl Ledger {
         let units = self.units.entry(own.ticket).or_default();
         units.entry(own.unit.name.clone()).or_default().insert(number);
         self.makes_room.entry(own.by).or_default().insert(number);
+        if let Some(root) = &own.root_name {
+            self.roots.entry(root.clone()).or_default().insert(number);
+        }
         self.new.insert(number);
         self.enter_stage(number, &own);
         self.entries.insert(number, own);
@@ -141,6 +196,12 @@ impl Ledger {
             numbers.remove(&number);
         }
         self.makes_room.retain_one(&own.by);
+        if let Some(root) = &own.root_name {
+            if let Some(numbers) = self.roots.get_mut(root) {
+                numbers.remove(&number);
+            }
+            self.roots.retain_one(root);
+        }
         if let Some(units) = self.units.get_mut(&own.ticket) {
             if let Some(numbers) = units.get_mut(&own.unit.name) {
                 numbers.remove(&number);
@@ -232,6 +293,11 @@ impl Ledger {
     }
 
     fn enter_stage(&mut self, number: Number, own: &Removal) {
+        if let Some(deadline) = own.deadline() {
+            self.deadlines.entry(own.ticket).or_default().insert((deadline, number));
+        } else {
+            self.later.insert(number);
+        }
         if own.has_begun() {
             self.begun.insert(number);
         } else if let Some(root) = own.root.filter(|_| !own.is_later()) {
@@ -241,6 +307,13 @@ impl Ledger {
 
     fn leave_stage(&mut self, number: Number, own: &Removal) {
         self.begun.remove(&number);
+        self.later.remove(&number);
+        if let Some(deadline) = own.deadline() {
+            if let Some(deadlines) = self.deadlines.get_mut(&own.ticket) {
+                deadlines.remove(&(deadline, number));
+            }
+            self.deadlines.retain_one(&own.ticket);
+        }
         if let Some(root) = own.root {
             if let Some(open) = self.open.get_mut(&root) {
                 open.remove(&number);

@@ -21,16 +21,16 @@ impl Removals {
         if let Some(queued) = own.and_then(|(id, _)| groups.get(&id)) {
             return Some(queued.name().clone().into());
         }
-        let name = victim.group.as_ref()?;
-        let holds = |root: &&PodGroup| root.any(&|group| group.full_name() == *name);
-        self.work.running().values().find(holds).map(|root| root.full_name().into())
+        self.work.root_of(victim.group.as_ref()?.as_str()).map(String::from)
     }
 
     /// Full names of the pods of a root group that are to go, without those that are to be asked for
     /// again later if `now`.
     pub(in crate::queue) fn going_of(&self, root: &str, now: bool) -> BTreeSet<String> {
-        let own = self.entries.iter().filter(|own| own.root_name() == Some(root));
-        let own = own.filter(|own| !now || own.has_begun() || own.retry_at().is_none());
+        let own = self
+            .entries
+            .of_root(root)
+            .filter(|own| !now || own.has_begun() || own.retry_at().is_none());
         own.flat_map(Removal::names).collect()
     }
 
@@ -77,8 +77,7 @@ impl Removals {
         }
         let goes_on = |own: &&Removal| own.has_begun() || !giving.contains(&own.by);
         let is_in_part = |(root, mut going): (String, BTreeSet<String>)| {
-            let of_root = self.entries.iter().filter(|own| own.root_name() == Some(&*root));
-            going.extend(of_root.filter(goes_on).flat_map(Removal::names));
+            going.extend(self.entries.of_root(&root).filter(goes_on).flat_map(Removal::names));
             self.is_left_in_part((cluster, groups), &root, &going).then_some(root)
         };
         roots.into_iter().filter_map(is_in_part).collect()
@@ -98,7 +97,7 @@ impl Removals {
             own.ticket == ticket && (!own.has_begun() || own.root.is_none()) && own.is_due(now)
         };
         let mut due: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for own in self.entries.iter().filter(|own| is_due(own)) {
+        for own in self.due(ticket, now).filter(|own| is_due(own)) {
             let Some(root) = &own.root_name else { continue };
             due.entry(root.clone()).or_default().extend(own.names());
         }
@@ -112,7 +111,8 @@ impl Removals {
         let is_parted = |own: &Removal| {
             is_due(own) && own.root_name.as_ref().is_some_and(|of| due.contains_key(of))
         };
-        self.take(is_parted).into_iter().flat_map(|(_, units)| units).collect()
+        let numbers = self.entries.numbers_due(ticket, now);
+        self.take_among(numbers, is_parted).into_iter().flat_map(|(_, units)| units).collect()
     }
 
     /// Takes out units of a decision that are due to be asked for again and would break a budget.
@@ -123,8 +123,8 @@ impl Removals {
         ticket: Ticket,
         now: Time,
     ) -> Vec<Removal> {
-        let is_due = |own: &Removal| own.ticket() == ticket && !own.has_begun() && own.is_due(now);
-        let due = self.entries.iter().filter(|own| is_due(own));
+        let is_due = |own: &Removal| !own.has_begun() && own.is_due(now);
+        let due = self.due(ticket, now).filter(|own| is_due(own));
         let due: Vec<EvictedPod> = due.flat_map(Removal::pods).cloned().collect();
         if !self.work.breaks(cluster, &due) {
             return Vec::new();
@@ -132,15 +132,15 @@ impl Removals {
         for pod in &due {
             self.refused.remove(&pod_name(pod));
         }
-        self.take(is_due).into_iter().flat_map(|(_, units)| units).collect()
+        let numbers = self.entries.numbers_due(ticket, now);
+        self.take_among(numbers, is_due).into_iter().flat_map(|(_, units)| units).collect()
     }
 
     /// Whether too little would be left of another scheduler's group if those of its pods stayed that
     /// have begun to go and could not.
     fn may_part(&self, known: (&Cluster, &Groups), root: &str) -> bool {
-        let asked =
-            self.entries.iter().filter(|own| own.root.is_none() && own.retry_at().is_none());
-        let asked = asked.filter(|own| own.root_name() == Some(root));
+        let asked = self.entries.of_root(root);
+        let asked = asked.filter(|own| own.root.is_none() && own.retry_at().is_none());
         let going: BTreeSet<String> = asked.flat_map(Removal::names).collect();
         !going.is_empty() && self.is_left_in_part(known, root, &going)
     }
@@ -158,9 +158,8 @@ impl Removals {
         {
             return Vec::new();
         }
-        self.take(|own| {
-            !own.has_begun() && own.retry_at().is_none() && own.root_name() == Some(root)
-        })
+        let numbers = self.entries.numbers_of_root(root);
+        self.take_among(numbers, |own| !own.has_begun() && own.retry_at().is_none())
     }
 }
 

@@ -119,6 +119,15 @@ impl Removals {
         members
     }
 
+    /// Numbers of members whose pods are to go, of some with the full names of their pods. O(log pods) each.
+    pub(in crate::queue) fn going_among(
+        &self,
+        members: impl Iterator<Item = (u64, String)>,
+    ) -> BTreeSet<u64> {
+        let goes = |name: &str| self.of_pod(name).any(|(own, _)| !own.is_later());
+        members.filter(|(_, name)| goes(name)).map(|(seq, _)| seq).collect()
+    }
+
     /// Whether the eviction of a pod has failed, and no other is to be asked for.
     pub(in crate::queue) fn refused_until(&self, pod: &str) -> Option<Time> {
         self.refused.get(pod).copied()
@@ -170,8 +179,8 @@ impl Removals {
     /// Sets a budget. What it was charged for is kept as long as its pods are to go and it does not
     /// count them itself: their eviction has not begun.
     pub(in crate::queue) fn set_budget(&mut self, budget: DisruptionBudget) {
-        let open = self.entries.iter().filter(|own| !own.has_begun());
-        self.work.set_budget(budget, &open.flat_map(Removal::names).collect());
+        let is_open = |pod: &str| self.entries.of_pod(pod).any(|(own, _)| !own.has_begun());
+        self.work.set_budget(budget, is_open);
         self.searches_due = true;
     }
 

@@ -69,18 +69,44 @@ impl Removals {
         Some(own)
     }
 
-    /// Takes entries out of the ledger, by decision.
+    /// Takes entries out of the ledger, by decision. O(entries): one of the ways below looks at fewer.
     pub(in crate::queue) fn take(
         &mut self,
         is: impl Fn(&Removal) -> bool,
     ) -> Vec<(Ticket, Vec<Removal>)> {
+        self.take_among(self.entries.numbers(), is)
+    }
+
+    /// Takes entries out of the ledger that make room for a group, by decision.
+    pub(in crate::queue) fn take_by(
+        &mut self,
+        id: GroupId,
+        is: impl Fn(&Removal) -> bool,
+    ) -> Vec<(Ticket, Vec<Removal>)> {
+        self.take_among(self.entries.numbers_by(id), is)
+    }
+
+    /// Takes a unit of a decision out of the ledger.
+    pub(in crate::queue) fn take_unit(&mut self, ticket: Ticket, name: &str) -> Vec<Removal> {
+        let numbers = self.entries.numbers_of_unit(ticket, name);
+        numbers.into_iter().filter_map(|number| self.remove(number)).collect()
+    }
+
+    /// Takes entries of some numbers out of the ledger, by decision.
+    pub(super) fn take_among(
+        &mut self,
+        numbers: impl IntoIterator<Item = Number>,
+        is: impl Fn(&Removal) -> bool,
+    ) -> Vec<(Ticket, Vec<Removal>)> {
         let mut by_ticket: Vec<(Ticket, Vec<Removal>)> = Vec::new();
-        for number in self.entries.numbers() {
+        let mut places: BTreeMap<Ticket, usize> = BTreeMap::new();
+        for number in numbers {
             if !self.entries.get(number).is_some_and(&is) {
                 continue;
             }
             let Some(own) = self.remove(number) else { continue };
-            match by_ticket.iter_mut().find(|(ticket, _)| *ticket == own.ticket) {
+            let place = *places.entry(own.ticket).or_insert(by_ticket.len());
+            match by_ticket.get_mut(place) {
                 Some((_, units)) => units.push(own),
                 None => by_ticket.push((own.ticket, alloc::vec![own])),
             }
@@ -88,12 +114,21 @@ impl Removals {
         by_ticket
     }
 
+    /// Units of a decision whose deadline is over, or that are due to be asked for again.
+    pub(in crate::queue) fn due(
+        &self,
+        ticket: Ticket,
+        now: Time,
+    ) -> impl Iterator<Item = &Removal> {
+        let numbers = self.entries.numbers_due(ticket, now).into_iter();
+        numbers.filter_map(|number| self.entries.get(number))
+    }
+
     /// Drops units that are put off for a group, if the group wants pods of them now: they are asked for
     /// again at once. A unit that is put off stays until its time.
     pub(in crate::queue) fn drop_put_off(&mut self, id: GroupId, wanted: &BTreeSet<String>) {
-        self.take(|own| {
-            own.by == id
-                && !own.has_begun()
+        self.take_by(id, |own| {
+            !own.has_begun()
                 && own.retry_at().is_some()
                 && own.names().any(|name| wanted.contains(&name))
         });
@@ -179,7 +214,7 @@ impl Removals {
     /// Pods of groups that leave whole, and that have come back or were bound since, go with the units of
     /// a decision that are asked for again. O(pods of those units · log pods).
     fn take_in(&mut self, (cluster, groups): (&Cluster, &Groups), ticket: Ticket, now: Time) {
-        for number in self.entries.numbers_of(ticket) {
+        for number in self.entries.numbers_due(ticket, now) {
             let Some(own) = self.entries.get(number) else { continue };
             let is_again = own.is_due(now) && own.has_begun() && own.is_whole();
             let queued = own.root.filter(|_| is_again).and_then(|root| groups.get(&root));
@@ -197,9 +232,10 @@ impl Removals {
         }
     }
 
-    /// The first late unit of a decision.
+    /// The unit of a decision that is late for longest. O(log units) where nothing else is due.
     pub(in crate::queue) fn first_late(&self, ticket: Ticket, now: Time) -> Option<ObjectName> {
-        self.of(ticket).find(|own| own.is_late(now)).map(|own| own.unit.name.clone())
+        let late = self.entries.over(ticket, now).find(|own| own.is_late(now))?;
+        Some(late.unit.name.clone())
     }
 
     /// Units of a decision that are due are asked for again, until a time; those whose pods are
@@ -214,7 +250,7 @@ impl Removals {
     ) -> Vec<Removal> {
         self.take_in(known, ticket, now);
         let mut again = Vec::new();
-        for number in self.entries.numbers_of(ticket) {
+        for number in self.entries.numbers_due(ticket, now) {
             self.entries.change(number, |own| {
                 if own.is_due(now) {
                     own.ask(until);
@@ -231,17 +267,19 @@ impl Removals {
         again
     }
 
-    /// The units of a decision that the embedder sees now have their time from now on.
+    /// Units of a decision, by their names, that the embedder sees now have their time from now on.
     pub(in crate::queue) fn have_been_asked(
         &mut self,
         ticket: Ticket,
         until: Time,
-        is_named: impl Fn(&str) -> bool,
+        names: &BTreeSet<&str>,
     ) {
-        for number in self.entries.numbers_of(ticket) {
+        let numbers = names.iter().flat_map(|name| self.entries.numbers_of_unit(ticket, name));
+        let numbers: Vec<Number> = numbers.collect();
+        for number in numbers {
             self.entries.change(number, |own| {
                 let before = own.deadline().filter(|_| own.retry_at().is_none());
-                if let Some(before) = before.filter(|_| is_named(&own.unit.name)) {
+                if let Some(before) = before {
                     own.set_until(before.max(until));
                 }
             });
@@ -274,14 +312,14 @@ impl Removals {
         goes.unwrap_or(true)
     }
 
-    /// The next deadline of a decision.
+    /// The next deadline of a decision. O(log units).
     pub(in crate::queue) fn next_deadline(&self, ticket: Ticket) -> Option<Time> {
-        self.of(ticket).filter_map(Removal::deadline).min()
+        self.entries.next_deadline(ticket)
     }
 
     /// Decisions with units that are not asked for yet.
     pub(in crate::queue) fn with_later(&self) -> BTreeSet<Ticket> {
-        self.entries.iter().filter(|own| own.is_later()).map(|own| own.ticket).collect()
+        self.entries.later().map(|own| own.ticket).collect()
     }
 
     /// Pods of a unit stay where they are: the embedder has moved the others. Returns them.
@@ -302,14 +340,15 @@ impl Removals {
     }
 
     /// A unit does not go: that is `reported`, or its time is over. `with` gives the times; `is_with`
-    /// names units of the decision that stay with it.
+    /// names units of the decision that stay with it, if any do. O(1), or of the decision's units if
+    /// some may stay.
     pub(in crate::queue) fn fail(
         &mut self,
         ticket: Ticket,
         name: &str,
         (retry_at, refused_until): (Option<Time>, Time),
         is_reported: bool,
-        is_with: impl Fn(&Removal) -> bool,
+        is_with: Option<&impl Fn(&Removal) -> bool>,
     ) -> Option<Failure> {
         let failed = self.unit(ticket, name)?.clone();
         for name in failed.names() {
@@ -317,10 +356,14 @@ impl Removals {
         }
         let has_begun = failed.has_begun();
         let mut with_it = Vec::new();
-        for number in self.entries.numbers_of(ticket) {
+        let numbers = match is_with {
+            Some(_) => self.entries.numbers_of(ticket).into_iter().collect(),
+            None => self.entries.numbers_of_unit(ticket, name),
+        };
+        for number in numbers {
             let Some(own) = self.entries.get(number) else { continue };
             let is_failed = own.unit.name == name;
-            let is_sibling = !own.has_begun() && is_with(own);
+            let is_sibling = !own.has_begun() && is_with.is_some_and(|is| is(own));
             if !is_failed && !is_sibling {
                 continue;
             }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::{Scheduler, Timer};
 use crate::preempt::EvictedPod;
 use crate::queue::fact::Fact;
-use crate::queue::groups::QueuedGroup;
+use crate::queue::groups::{QueuedGroup, full_name};
 use crate::queue::removals::{Removal, pod_name};
 use crate::queue::terms::decision::Decision;
 use crate::queue::terms::ids::{GroupId, Ticket};
@@ -20,8 +20,7 @@ impl Scheduler {
         if !self.groups.get(&root).is_some_and(is_preempted) {
             return;
         }
-        let members = self.removals.members(|name| self.groups.member(name));
-        let going = members.get(&root).cloned().unwrap_or_default();
+        let going = self.going(root);
         let Some(queued) = self.groups.get_mut(&root) else { return };
         queued.members_mut().take_arrived();
         if !queued.is_left_without(&going) {
@@ -36,8 +35,17 @@ impl Scheduler {
         }
     }
 
+    /// The members of a group whose pods are to go. O(members).
+    pub(super) fn going(&self, root: GroupId) -> BTreeSet<u64> {
+        let members = self.groups.get(&root).into_iter().flat_map(|own| own.members().iter());
+        self.removals.going_among(members.map(|(seq, member)| (*seq, full_name(member.pod()))))
+    }
+
     /// Takes back evictions that have not begun, and that are in flight no more.
     pub(super) fn cancel_units(&mut self, ticket: Ticket, units: Vec<Removal>) {
+        if units.is_empty() {
+            return;
+        }
         let mut victims = Vec::new();
         let mut roots: BTreeMap<GroupId, usize> = BTreeMap::new();
         let unasked = unasked(self.report.decisions(), ticket);
@@ -129,9 +137,9 @@ impl Scheduler {
     /// back, as far as they have not begun.
     pub(super) fn cancel_evictions(&mut self, id: GroupId, kept: &BTreeSet<String>) {
         self.update_evictions();
-        let back = self.removals.take(|own| {
+        let back = self.removals.take_by(id, |own| {
             let is_kept = own.is_victim() && own.names().any(|name| kept.contains(&name));
-            own.by() == id && !own.has_begun() && !is_kept
+            !own.has_begun() && !is_kept
         });
         for (ticket, units) in back {
             self.cancel_units(ticket, units);

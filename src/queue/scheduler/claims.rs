@@ -240,9 +240,10 @@ impl Scheduler {
             self.emit(own, change.clone());
         }
         // Victims that were asked for before are on their way.
-        let known: BTreeSet<String> = self.removals.iter().flat_map(Removal::names).collect();
-        let is_new =
-            |victim: &Victim| !victim.pods.iter().any(|pod| known.contains(&pod_name(pod)));
+        let is_new = |victim: &Victim| {
+            let mut pods = victim.pods.iter().map(pod_name);
+            !pods.any(|pod| self.removals.of_pod(&pod).next().is_some())
+        };
         let new: Vec<Victim> = victims.into_iter().filter(is_new).collect();
         if !new.is_empty() {
             self.ask_for(id, new, plan.clone());

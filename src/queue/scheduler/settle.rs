@@ -111,10 +111,11 @@ impl Scheduler {
         let roots = self.removals.members(|name| self.groups.member(name));
         for root in roots.into_keys() {
             // A group that is evicted takes back what it has asked for itself.
-            let now = self.removals.members(|name| self.groups.member(name));
-            let Some(members) = now.get(&root) else { continue };
-            let Some(queued) = self.groups.get_mut(&root) else { continue };
-            if !queued.leaves_whole() && queued.is_left_without(members) {
+            let members = self.going(root);
+            let Some(queued) = self.groups.get_mut(&root).filter(|_| !members.is_empty()) else {
+                continue;
+            };
+            if !queued.leaves_whole() && queued.is_left_without(&members) {
                 queued.health_mut().preempt();
                 // A group that moves gives no quota back.
                 if !self.holds.is_moving(root) {

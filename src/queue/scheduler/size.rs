@@ -53,8 +53,7 @@ impl Scheduler {
         let (Some(leaf), Some(queued)) = (leaf, self.groups.get(&id)) else {
             return Err(unknown());
         };
-        let going = self.removals.members(|name| self.groups.member(name)).remove(&id);
-        let going = going.unwrap_or_default();
+        let going = self.going(id);
         let count = |is: &dyn Fn(&Member) -> bool| {
             let own = queued.members().iter();
             let own = own.filter(|(seq, member)| {

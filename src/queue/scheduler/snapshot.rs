@@ -20,9 +20,10 @@ use crate::queue::line::refusals::{Refusal, Refusals};
 use crate::queue::line::wake::hints::Changes;
 use crate::queue::removals::{Removals, SavedRemovals};
 use crate::queue::report::Report;
-use crate::queue::settings::{QueueOrder, Settings};
+use crate::queue::settings::{PriorityThenTime, QueueOrder, Settings};
 use crate::queue::tenancy::saved::SavedTenancy;
 use crate::queue::terms::decision::Decision;
+use crate::queue::terms::error::QueueError;
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::queue::terms::observe::{EventLog, Metrics};
 use crate::state::Cluster;
@@ -31,7 +32,8 @@ use crate::state::Cluster;
 ///
 /// Equal states serialise to equal bytes. A contradiction is refused when it is read: identifiers
 /// that are used twice or are to be used again, a group under another's name. So are a waiting
-/// group without its place in the queue, and a plan that no group has.
+/// group without its place in the queue, a plan that no group has, and whatever [`Scheduler::check`]
+/// finds. Reading is O(state).
 ///
 /// ```
 /// use phalanx::queue::{PriorityThenTime, SavedScheduler, Settings};
@@ -103,6 +105,8 @@ enum Contradiction {
     Place(ObjectName),
     #[error("group {}: its plan is not in flight", clip(.0))]
     Plan(ObjectName),
+    #[error(transparent)]
+    Parts(QueueError),
 }
 
 impl TryFrom<State> for SavedScheduler {
@@ -154,7 +158,11 @@ impl TryFrom<State> for SavedScheduler {
                 }
             }
         }
-        Ok(SavedScheduler(state))
+        // The parts hold or contradict each other whatever the framework and the order.
+        let saved = SavedScheduler(state);
+        let trial = Scheduler::restore(saved.clone(), Framework::default(), PriorityThenTime);
+        trial.check().map_err(Contradiction::Parts)?;
+        Ok(saved)
     }
 }
 

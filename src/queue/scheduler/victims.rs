@@ -128,7 +128,7 @@ impl Scheduler {
     pub(super) fn have_been_asked(&mut self, ticket: Ticket, names: &BTreeSet<&str>) {
         let settings = self.world.settings().preemption.unwrap_or_default();
         let until = self.world.now().after(settings.start_timeout);
-        self.removals.have_been_asked(ticket, until, |name| names.contains(name));
+        self.removals.have_been_asked(ticket, until, names);
         self.set_eviction_timer(ticket);
     }
 
@@ -172,11 +172,14 @@ impl Scheduler {
         // If a group has not begun to go, its other units stay with the failed one.
         let root_name = failed.root_name().map(String::from);
         let known = (self.world.cluster(), &self.groups);
-        let is_parted = root_name.as_ref().is_some_and(|root| {
-            let mut going = self.removals.going_of(root, true);
-            going.retain(|name| failed.names().all(|own| own != *name));
-            own.is_empty() && self.removals.is_left_in_part(known, root, &going)
-        });
+        let is_parted = own.is_empty()
+            && root_name.as_ref().is_some_and(|root| {
+                let mut going = self.removals.going_of(root, true);
+                for name in failed.names() {
+                    going.remove(&name);
+                }
+                self.removals.is_left_in_part(known, root, &going)
+            });
         let groups = &self.groups;
         let is_sibling = |other: &Removal| {
             let is_of_own =
@@ -184,6 +187,7 @@ impl Scheduler {
             is_parted && other.root_name() == root_name.as_deref()
                 || is_whole && !has_begun && other.names().any(is_of_own)
         };
+        let is_sibling = (is_parted || is_whole && !has_begun).then_some(&is_sibling);
         let times = (retry_at, until);
         let failure = self.removals.fail(ticket, name, times, is_reported, is_sibling);
         let Some(failure) = failure else { return };
@@ -222,17 +226,15 @@ impl Scheduler {
             return;
         }
         let Some(by) = self.removals.of(ticket).next().map(Removal::by) else { return };
-        let due = self.removals.of(ticket).filter(|own| !own.has_begun() && own.is_due(now));
+        let due = self.removals.due(ticket, now).filter(|own| !own.has_begun() && own.is_due(now));
         let due: Vec<(GroupId, String)> =
             due.filter_map(|own| Some((own.root()?, String::from(own.name())))).collect();
         for (root, name) in due {
             if self.is_still_named(by, root) {
                 continue;
             }
-            let gone = self.removals.take(|own| own.ticket() == ticket && own.name() == name);
-            for (ticket, units) in gone {
-                self.cancel_units(ticket, units);
-            }
+            let gone = self.removals.take_unit(ticket, &name);
+            self.cancel_units(ticket, gone);
             self.holds.set_due();
             if let Some(queued) = self.groups.get_mut(&by) {
                 queued.set_no_search_before(now);

@@ -12,18 +12,18 @@ use phalanx::{Cluster, Framework, Node, Outcome, Pod, PodGroup, Quantity, place_
 
 use super::brute::{Claim, Gpu, World, fits};
 use crate::support::budget;
+use crate::support::dice::Dice;
 
 const DRIVER: &str = "gpu.example.com";
 
-/// Numbers from a seed.
-struct Dice(u64);
+/// Places in a list.
+trait Below {
+    fn below(&mut self, end: u64) -> usize;
+}
 
-impl Dice {
-    /// One below a number.
-    fn below(&mut self, sides: u64) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % sides) as usize
+impl Below for Dice {
+    fn below(&mut self, end: u64) -> usize {
+        self.roll(end) as usize
     }
 }
 
@@ -133,54 +133,73 @@ fn built(world: &World) -> (Cluster, PodGroup) {
     (cluster, pods.fold(gang, PodGroup::pod))
 }
 
+/// Gangs that were placed, refused, refused by counts, and lacks of pods with claims.
+#[derive(Default)]
+pub(crate) struct Seen {
+    placed: u32,
+    refused: usize,
+    counted: usize,
+    by_pods: usize,
+}
+
+/// Holds the answer in one world to brute force.
+pub(crate) fn holds(seed: u64, framework: &Framework, seen: &mut Seen) {
+    let mut dice = Dice(seed);
+    let world = world(&mut dice);
+    let (mut cluster, mut gang) = built(&world);
+    // Some groups are to be in one of two racks.
+    let is_racked = seed % 4 == 3;
+    if is_racked {
+        gang = gang.require("rack");
+    }
+    let expected =
+        if is_racked { (0..2).any(|rack| fits(&world.rack(rack))) } else { fits(&world) };
+    let outcome = place_gang(&cluster, framework, &gang).unwrap();
+    match &outcome {
+        Outcome::Placed(plan) => {
+            assert!(expected, "{seed}: {world:?}");
+            assert_eq!(plan.len(), world.pods.len(), "{seed}");
+            is_sound(plan, &gang, &cluster, framework).unwrap();
+            // Nothing that is counted can prove the contrary.
+            let forged = if is_racked { Vec::new() } else { forged(&world, &mut dice) };
+            for forged in forged {
+                let verified = forged.verify(&cluster, framework, &gang);
+                assert!(verified.is_err(), "{seed}: {forged}\n{world:?}");
+            }
+            cluster.commit(framework, plan).unwrap();
+            seen.placed += 1;
+        }
+        Outcome::Unplaced(unplaced) => {
+            assert!(!expected, "{seed}: {world:?}");
+            assert_eq!(unplaced.kind, UnplacedKind::Infeasible, "{seed}");
+            let certificate = unplaced.certificate.as_ref().expect("a proof");
+            let proof = certificate.verify(&cluster, framework, &gang);
+            let proof = proof.unwrap_or_else(|flaw| panic!("{seed}: {flaw}\n{certificate}"));
+            seen.counted += usize::from(proof == Proof::Counted);
+            let lacks = certificate.refusal.candidates.iter().map(|own| &own.lack);
+            seen.by_pods += lacks.filter(|lack| matches!(lack, Lack::Claims { .. })).count();
+            if proof == Proof::Counted {
+                assert_altered_is_noticed(certificate, &cluster, framework, &gang);
+            }
+            seen.refused += 1;
+        }
+        other => panic!("{seed}: {other:?}"),
+    }
+}
+
+/// Room, and devices by claims.
+pub(crate) fn framework() -> Framework {
+    DynamicResources::add_to(Framework::default().to_builder(), Cel).build().unwrap()
+}
+
 #[test]
 fn gangs_are_placed_exactly_where_brute_force_finds_a_way() {
-    let framework =
-        DynamicResources::add_to(Framework::default().to_builder(), Cel).build().unwrap();
-    let (mut placed, mut refused, mut counted, mut by_pods) = (0, 0, 0, 0);
+    let framework = framework();
+    let mut seen = Seen::default();
     for seed in 0..budget::of(1_200, 20_000) {
-        let mut dice = Dice(seed);
-        let world = world(&mut dice);
-        let (mut cluster, mut gang) = built(&world);
-        // Some groups are to be in one of two racks.
-        let is_racked = seed % 4 == 3;
-        if is_racked {
-            gang = gang.require("rack");
-        }
-        let expected =
-            if is_racked { (0..2).any(|rack| fits(&world.rack(rack))) } else { fits(&world) };
-        let outcome = place_gang(&cluster, &framework, &gang).unwrap();
-        match &outcome {
-            Outcome::Placed(plan) => {
-                assert!(expected, "{seed}: {world:?}");
-                assert_eq!(plan.len(), world.pods.len(), "{seed}");
-                is_sound(plan, &gang, &cluster, &framework).unwrap();
-                // Nothing that is counted can prove the contrary.
-                let forged = if is_racked { Vec::new() } else { forged(&world, &mut dice) };
-                for forged in forged {
-                    let verified = forged.verify(&cluster, &framework, &gang);
-                    assert!(verified.is_err(), "{seed}: {forged}\n{world:?}");
-                }
-                cluster.commit(&framework, plan).unwrap();
-                placed += 1;
-            }
-            Outcome::Unplaced(unplaced) => {
-                assert!(!expected, "{seed}: {world:?}");
-                assert_eq!(unplaced.kind, UnplacedKind::Infeasible, "{seed}");
-                let certificate = unplaced.certificate.as_ref().expect("a proof");
-                let proof = certificate.verify(&cluster, &framework, &gang);
-                let proof = proof.unwrap_or_else(|flaw| panic!("{seed}: {flaw}\n{certificate}"));
-                counted += usize::from(proof == Proof::Counted);
-                let lacks = certificate.refusal.candidates.iter().map(|own| &own.lack);
-                by_pods += lacks.filter(|lack| matches!(lack, Lack::Claims { .. })).count();
-                if proof == Proof::Counted {
-                    assert_altered_is_noticed(certificate, &cluster, &framework, &gang);
-                }
-                refused += 1;
-            }
-            other => panic!("{seed}: {other:?}"),
-        }
+        holds(seed, &framework, &mut seen);
     }
+    let Seen { placed, refused, counted, by_pods } = seen;
     assert!(placed > 300 && refused > 300, "{placed} {refused}");
     assert!(counted * 100 > refused * 99, "{counted} of {refused} are proven by counts");
     assert!(by_pods > 50, "{by_pods} by pods with claims");

@@ -194,6 +194,11 @@ impl Process {
         self.check();
     }
 
+    /// The scheduler as text, and its framework.
+    pub(super) fn saved(&self) -> (String, Framework) {
+        (serde_json::to_string(&self.scheduler.save()).unwrap(), self.framework.clone())
+    }
+
     /// The scheduler's own check of its state.
     fn check(&self) {
         if !cfg!(debug_assertions) {

@@ -49,6 +49,8 @@ mod setup;
 mod victims;
 mod world;
 
+use phalanx::Framework;
+
 pub(crate) use world::Counts;
 
 /// One stream.
@@ -68,6 +70,16 @@ pub(crate) fn stream(seed: u64, events: usize) -> Counts {
     }
     world.counts.events = events;
     world.counts
+}
+
+/// The first scheduler of a stream after some events, saved, and its framework.
+pub(crate) fn saved(seed: u64, events: usize) -> (String, Framework) {
+    let mut world = world::World::new(seed);
+    for _ in 0..events {
+        world.step();
+        world.poll();
+    }
+    world.processes[0].saved()
 }
 
 impl world::World {

@@ -41,12 +41,12 @@ fn assert_even(few: Duration, many: Duration) {
 
 /// The time that this thread has had on a processor, which no other thread takes part in; `None` where the
 /// system does not tell.
-fn thread_time() -> Option<Duration> {
+pub(super) fn thread_time() -> Option<Duration> {
     let own = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     own.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-fn timed(act: impl FnOnce()) -> Duration {
+pub(super) fn timed(act: impl FnOnce()) -> Duration {
     let before = thread_time().unwrap_or_default();
     act();
     thread_time().unwrap_or_default().saturating_sub(before)

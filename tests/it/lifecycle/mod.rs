@@ -11,6 +11,8 @@ mod edges;
 mod elastic;
 mod failures;
 mod growth;
+mod growth_of_inputs;
+mod growth_of_removals;
 mod model;
 mod moves;
 mod needs;

@@ -17,8 +17,8 @@
 //!
 //! 20,000 events, in a soak a million (200,000 with preemption); `PHALANX_STREAM_SEED` sets the seed.
 
-mod evictions;
-mod moves;
+pub(crate) mod evictions;
+pub(crate) mod moves;
 mod promises;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -457,7 +457,8 @@ fn gpu_like(scheduler: &Scheduler, name: &str) -> Pod {
     pod
 }
 
-fn stream(seed: u64, events: usize) -> usize {
+/// One stream; how many plans it made.
+pub(crate) fn stream(seed: u64, events: usize) -> usize {
     stream_of(World::new(seed, None), seed, events).placed_events
 }
 

@@ -171,49 +171,54 @@ fn gang(dice: &mut Dice, name: &str, shapes: &[Pod]) -> PodGroup {
 
 /// Streams of changes of nodes, pods and namespaces: with what was kept, and salted or not, a
 /// planner answers as the plain loop does; a search answers as a planner that keeps nothing.
-#[test]
-fn what_is_kept_through_changes_of_nodes_is_right() {
-    let (mut placed, mut found) = (0, 0_u64);
-    let seeds = budget::of(150, 3_000);
-    for seed in 0..seeds {
-        let mut dice = Dice(seed);
-        let mut cluster = Cluster::builder().levels([ZONE, RACK]).build().unwrap();
-        for name in 0..dice.roll(12) {
-            let node = node(&mut dice, name);
-            cluster.add_node(node).unwrap();
-        }
-        let framework = match seed % 2 {
-            0 => Framework::kubernetes(),
-            _ => Framework::default(),
-        };
-        let mut planner = Planner::new().threads(1 + dice.roll(2) as usize);
-        let shapes: Vec<Pod> = (0..3).map(|_| pod(&mut dice)).collect();
-        let own = dice.of(&[0, 0, 1, 77]);
-        for step in 0..25 {
-            let group = gang(&mut dice, &format!("g{step}"), &shapes);
-            let salt = if dice.one_in(8) { dice.roll(7) } else { own };
-            let request = || Request::new(&group).strategy(Strategy::Kubernetes).salt(salt);
+/// Pods that were placed, and groups that a search found a place for.
+pub(crate) fn stream(seed: u64) -> (usize, u64) {
+    let (mut placed, mut found) = (0, 0);
+    let mut dice = Dice(seed);
+    let mut cluster = Cluster::builder().levels([ZONE, RACK]).build().unwrap();
+    for name in 0..dice.roll(12) {
+        let node = node(&mut dice, name);
+        cluster.add_node(node).unwrap();
+    }
+    let framework = match seed % 2 {
+        0 => Framework::kubernetes(),
+        _ => Framework::default(),
+    };
+    let mut planner = Planner::new().threads(1 + dice.roll(2) as usize);
+    let shapes: Vec<Pod> = (0..3).map(|_| pod(&mut dice)).collect();
+    let own = dice.of(&[0, 0, 1, 77]);
+    for step in 0..25 {
+        let group = gang(&mut dice, &format!("g{step}"), &shapes);
+        let salt = if dice.one_in(8) { dice.roll(7) } else { own };
+        let request = || Request::new(&group).strategy(Strategy::Kubernetes).salt(salt);
+        let given = planner.place(&cluster, &framework, request());
+        let expected = reference::place_by_definition(&cluster, &framework, request());
+        assert_eq!(given, expected, "seed {seed} step {step} salt {salt}");
+        if dice.one_in(3) {
+            let request = || Request::new(&group).strategy(Strategy::Search).salt(salt);
             let given = planner.place(&cluster, &framework, request());
-            let expected = reference::place_by_definition(&cluster, &framework, request());
+            let expected = Planner::new().place(&cluster, &framework, request());
             assert_eq!(given, expected, "seed {seed} step {step} salt {salt}");
-            if dice.one_in(3) {
-                let request = || Request::new(&group).strategy(Strategy::Search).salt(salt);
-                let given = planner.place(&cluster, &framework, request());
-                let expected = Planner::new().place(&cluster, &framework, request());
-                assert_eq!(given, expected, "seed {seed} step {step} salt {salt}");
-                found += u64::from(given.is_ok_and(|outcome| outcome.is_placed()));
-            }
-            if let Ok(Outcome::Placed(plan)) = expected
-                && dice.roll(3) > 0
-            {
-                placed += plan.len();
-                cluster.commit(&framework, &plan).unwrap();
-            }
-            for _ in 0..dice.roll(4) {
-                disturb(&mut dice, &mut cluster, step);
-            }
+            found += u64::from(given.is_ok_and(|outcome| outcome.is_placed()));
+        }
+        if let Ok(Outcome::Placed(plan)) = expected
+            && dice.roll(3) > 0
+        {
+            placed += plan.len();
+            cluster.commit(&framework, &plan).unwrap();
+        }
+        for _ in 0..dice.roll(4) {
+            disturb(&mut dice, &mut cluster, step);
         }
     }
+    (placed, found)
+}
+
+#[test]
+fn what_is_kept_through_changes_of_nodes_is_right() {
+    let seeds = budget::of(150, 3_000);
+    let sum = |sum: (usize, u64), one: (usize, u64)| (sum.0 + one.0, sum.1 + one.1);
+    let (placed, found) = (0..seeds).map(stream).fold((0, 0), sum);
     assert!(placed as u64 > 6 * seeds, "{placed} pods placed");
     assert!(found > seeds, "{found} groups found a place");
 }

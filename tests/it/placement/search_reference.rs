@@ -151,79 +151,87 @@ fn framework(roles: bool) -> Framework {
     builder.build().unwrap()
 }
 
-struct Seen {
+/// Groups that were placed, refused, and of which the domain of the root was compared.
+#[derive(Default)]
+pub(crate) struct Seen {
     placed: u32,
     infeasible: u32,
     rooted: u32,
 }
 
-fn compare(seeds: std::ops::Range<u64>, roles: bool, running: bool) -> Seen {
+/// Holds the answer in one world to the reference.
+pub(crate) fn holds(seed: u64, roles: bool, running: bool, seen: &mut Seen) {
     let framework = framework(roles);
-    let mut seen = Seen { placed: 0, infeasible: 0, rooted: 0 };
+    let mut random = Dice(seed * 6_007 + u64::from(roles) * 3 + u64::from(running) * 7);
+    let mut cluster = cluster(&mut random);
+    let group = group(&mut random, roles);
+    if running {
+        // Members of some leaf that run already, wherever they are.
+        let names: Vec<String> = cluster.nodes().map(|node| node.name().into()).collect();
+        for number in 0..=random.roll(2) {
+            let leaf = random.of(&["g", "a", "b", "c"]);
+            let pod = Pod::new().name(format!("r{number}")).in_group(leaf);
+            let node = &names[random.roll(names.len() as u64) as usize];
+            cluster.add_pod(pod.on(&**node)).unwrap();
+        }
+    }
+    let planned = place_gang(&cluster, &framework, &group);
+    let defined = reference::place_by_definition(&cluster, &framework, &group);
+    let (planned, defined) = match (planned, defined) {
+        (Ok(planned), Ok(defined)) => (planned, defined),
+        (Err(one), Err(other)) => {
+            assert_eq!(one, other, "seed {seed}");
+            return;
+        }
+        (one, other) => panic!("seed {seed}: {one:?}\n{other:?}\n{group:#?}"),
+    };
+    assert_eq!(
+        planned.is_placed(),
+        defined.is_placed(),
+        "seed {seed}: {planned}\n{group:#?}\n{:#?}",
+        cluster.nodes().collect::<Vec<_>>()
+    );
+    match (&planned, &defined) {
+        (Outcome::Placed(plan), Outcome::Placed(other)) => {
+            for plan in [plan, other] {
+                phalanx::reference::is_sound(plan, &group, &cluster, &framework)
+                    .unwrap_or_else(|unsound| panic!("seed {seed}: {unsound}\n{group:#?}"));
+                cluster
+                    .clone()
+                    .commit(&framework, plan)
+                    .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{plan:#?}\n{group:#?}"));
+            }
+            if !roles && !running && is_rigid(&group) {
+                let name = group.full_name();
+                assert_eq!(
+                    root_domain(&planned, &name),
+                    root_domain(&defined, &name),
+                    "seed {seed}: {group:#?}"
+                );
+                seen.rooted += 1;
+            }
+            seen.placed += 1;
+        }
+        (Outcome::Unplaced(unplaced), Outcome::Unplaced(other)) => {
+            assert_eq!(unplaced.kind, UnplacedKind::Infeasible, "seed {seed}");
+            assert_eq!(other.kind, UnplacedKind::Infeasible, "seed {seed}");
+            if let Some(certificate) = &unplaced.certificate {
+                let proof = certificate.verify(&cluster, &framework, &group);
+                assert!(
+                    matches!(proof, Ok(Proof::Counted | Proof::Searched)),
+                    "seed {seed}: {proof:?}\n{certificate}"
+                );
+            }
+            seen.infeasible += 1;
+        }
+        (one, other) => panic!("seed {seed}: {one}\n{other}"),
+    }
+}
+
+fn compare(seeds: std::ops::Range<u64>, roles: bool, running: bool) -> Seen {
+    let mut seen = Seen::default();
     for seed in seeds {
-        let mut random = Dice(seed * 6_007 + u64::from(roles) * 3 + u64::from(running) * 7);
-        let mut cluster = cluster(&mut random);
-        let group = group(&mut random, roles);
-        if running {
-            // Members of some leaf that run already, wherever they are.
-            let names: Vec<String> = cluster.nodes().map(|node| node.name().into()).collect();
-            for number in 0..=random.roll(2) {
-                let leaf = random.of(&["g", "a", "b", "c"]);
-                let pod = Pod::new().name(format!("r{number}")).in_group(leaf);
-                let node = &names[random.roll(names.len() as u64) as usize];
-                cluster.add_pod(pod.on(&**node)).unwrap();
-            }
-        }
-        let planned = place_gang(&cluster, &framework, &group);
-        let defined = reference::place_by_definition(&cluster, &framework, &group);
-        let (planned, defined) = match (planned, defined) {
-            (Ok(planned), Ok(defined)) => (planned, defined),
-            (Err(one), Err(other)) => {
-                assert_eq!(one, other, "seed {seed}");
-                continue;
-            }
-            (one, other) => panic!("seed {seed}: {one:?}\n{other:?}\n{group:#?}"),
-        };
-        assert_eq!(
-            planned.is_placed(),
-            defined.is_placed(),
-            "seed {seed}: {planned}\n{group:#?}\n{:#?}",
-            cluster.nodes().collect::<Vec<_>>()
-        );
-        match (&planned, &defined) {
-            (Outcome::Placed(plan), Outcome::Placed(other)) => {
-                for plan in [plan, other] {
-                    phalanx::reference::is_sound(plan, &group, &cluster, &framework)
-                        .unwrap_or_else(|unsound| panic!("seed {seed}: {unsound}\n{group:#?}"));
-                    cluster.clone().commit(&framework, plan).unwrap_or_else(|error| {
-                        panic!("seed {seed}: {error}\n{plan:#?}\n{group:#?}")
-                    });
-                }
-                if !roles && !running && is_rigid(&group) {
-                    let name = group.full_name();
-                    assert_eq!(
-                        root_domain(&planned, &name),
-                        root_domain(&defined, &name),
-                        "seed {seed}: {group:#?}"
-                    );
-                    seen.rooted += 1;
-                }
-                seen.placed += 1;
-            }
-            (Outcome::Unplaced(unplaced), Outcome::Unplaced(other)) => {
-                assert_eq!(unplaced.kind, UnplacedKind::Infeasible, "seed {seed}");
-                assert_eq!(other.kind, UnplacedKind::Infeasible, "seed {seed}");
-                if let Some(certificate) = &unplaced.certificate {
-                    let proof = certificate.verify(&cluster, &framework, &group);
-                    assert!(
-                        matches!(proof, Ok(Proof::Counted | Proof::Searched)),
-                        "seed {seed}: {proof:?}\n{certificate}"
-                    );
-                }
-                seen.infeasible += 1;
-            }
-            (one, other) => panic!("seed {seed}: {one}\n{other}"),
-        }
+        holds(seed, roles, running, &mut seen);
     }
     seen
 }

@@ -39,7 +39,12 @@ fn brute_force(world: &World, cluster: &Cluster, framework: &Framework) -> Optio
     sets.into_iter().find(|(_, gone)| fits(world, cluster, framework, gone)).map(|(cost, _)| cost)
 }
 
-fn holds(seed: u64, planner: &mut PreemptingPlanner, framework: &Framework) -> &'static str {
+/// Holds an answer to brute force.
+pub(crate) fn holds(
+    seed: u64,
+    planner: &mut PreemptingPlanner,
+    framework: &Framework,
+) -> &'static str {
     let world = World::random(seed);
     let (cluster, running) = (world.cluster(), world.running());
     let asked = PreemptionRequest::new(request(&world)).budget(1_000_000);

@@ -615,19 +615,25 @@ pub(super) fn holds<'w>(
     }
 }
 
+/// Rules of a stream of worlds.
+const RULES: [Rules; 5] = [Rules::Own, Rules::Own, Rules::Own, Rules::Fair, Rules::Classical];
+
+/// Holds the answer in a world from a seed to the definition.
+pub(crate) fn one(seed: u64, planner: &mut PreemptingPlanner) -> &'static str {
+    let world = World::random(seed, &RULES);
+    holds(seed, &world, planner, |tenants, assignment| {
+        Box::new(Definition::new(&world, tenants, assignment))
+    })
+}
+
 #[test]
 fn the_least_set_that_may_yield_is_found_wherever_there_is_one() {
     let mut planner = PreemptingPlanner::new();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let from = budget::number("PHALANX_RECLAIM_SEED").unwrap_or(0);
     let worlds = budget::of(400, 10_000);
-    let rules = [Rules::Own, Rules::Own, Rules::Own, Rules::Fair, Rules::Classical];
     for seed in from..from + worlds {
-        let world = World::random(seed, &rules);
-        let word = holds(seed, &world, &mut planner, |tenants, assignment| {
-            Box::new(Definition::new(&world, tenants, assignment))
-        });
-        *counts.entry(word).or_default() += 1;
+        *counts.entry(one(seed, &mut planner)).or_default() += 1;
     }
     println!("{counts:?}");
     for word in ["as quota alone", "other victims", "none", "placed"] {

@@ -171,7 +171,8 @@ fn anew(
     other
 }
 
-fn run(seed: u64, fair: bool) -> usize {
+/// One stream; how many searches found victims.
+pub(crate) fn run(seed: u64, fair: bool) -> usize {
     let mut dice = Dice(seed);
     let settings = KueueSettings::default();
     let settings = if fair { settings.fair() } else { settings };

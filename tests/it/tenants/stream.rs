@@ -519,7 +519,8 @@ impl World {
     }
 }
 
-fn stream(seed: u64, events: usize) -> (usize, usize, usize) {
+/// One stream: what was reclaimed, started, and lent.
+pub(crate) fn stream(seed: u64, events: usize) -> (usize, usize, usize) {
     let mut world = World::new(seed);
     for event in 0..events {
         if seed.is_multiple_of(4) && event % 50 == 0 {

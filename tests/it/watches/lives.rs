@@ -260,19 +260,25 @@ impl Life {
     }
 }
 
+/// One life of some lines: how many there were, and how many pods were bound.
+pub(crate) fn life(seed: u64, lines: u64) -> (u64, usize) {
+    let mut life = Life::new(seed);
+    while life.lines < lines {
+        life.step();
+    }
+    life.compare();
+    (life.lines, life.bound.len())
+}
+
 #[test]
 fn the_scheduler_knows_what_there_is_whatever_watches_do() {
     let first = budget::number("PHALANX_WATCH_SEED").unwrap_or(1);
     let wanted = budget::of(6_000, 1_000_000);
     let (mut lines, mut bound) = (0, 0);
     for seed in first.. {
-        let mut life = Life::new(seed);
-        while life.lines < 1_000 {
-            life.step();
-        }
-        life.compare();
-        lines += life.lines;
-        bound += life.bound.len();
+        let (heard, started) = life(seed, 1_000);
+        lines += heard;
+        bound += started;
         if lines >= wanted {
             break;
         }

@@ -51,7 +51,7 @@ impl World {
 }
 
 /// The bookmark that ends the initial events of a kind.
-pub(super) fn list_end(kind: Kind) -> Value {
+pub(crate) fn list_end(kind: Kind) -> Value {
     let (api, kind) = match kind {
         Kind::Node => ("v1", "Node"),
         Kind::Pod => ("v1", "Pod"),
@@ -63,7 +63,7 @@ pub(super) fn list_end(kind: Kind) -> Value {
         "metadata": {"annotations": {"k8s.io/initial-events-end": "true"}}})
 }
 
-pub(super) fn node(name: &str) -> Value {
+pub(crate) fn node(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
         "status": {"allocatable": {"cpu": "8", "pods": "110"}}})
 }

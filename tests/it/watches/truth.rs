@@ -8,59 +8,59 @@ use serde_json::{Value, json};
 use super::relist::list_end;
 
 /// The kinds that live.
-pub(super) const KINDS: [Kind; 3] = [Kind::Pod, Kind::PodGroup, Kind::CompositePodGroup];
+pub(crate) const KINDS: [Kind; 3] = [Kind::Pod, Kind::PodGroup, Kind::CompositePodGroup];
 
 /// CPU of a node, in cores.
-pub(super) const CPU: u32 = 8;
+pub(crate) const CPU: u32 = 8;
 
 #[derive(Debug, Clone)]
-pub(super) struct PodLife {
-    pub(super) uid: u64,
-    pub(super) group: Option<String>,
-    pub(super) cpu: u32,
-    pub(super) node: Option<String>,
-    pub(super) succeeded: bool,
+pub(crate) struct PodLife {
+    pub(crate) uid: u64,
+    pub(crate) group: Option<String>,
+    pub(crate) cpu: u32,
+    pub(crate) node: Option<String>,
+    pub(crate) succeeded: bool,
     version: u64,
     touched: u64,
 }
 
 impl PodLife {
-    pub(super) fn runs(&self) -> bool {
+    pub(crate) fn runs(&self) -> bool {
         self.node.is_some() && !self.succeeded
     }
 
-    pub(super) fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.node.is_none() && !self.succeeded
     }
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct GroupLife {
+pub(crate) struct GroupLife {
     uid: u64,
-    pub(super) min: u32,
-    pub(super) parent: Option<String>,
+    pub(crate) min: u32,
+    pub(crate) parent: Option<String>,
     version: u64,
 }
 
 /// A line that a watch may send, by its version.
-pub(super) type Line = (u64, Value);
+pub(crate) type Line = (u64, Value);
 
 #[derive(Debug, Default)]
-pub(super) struct Truth {
-    pub(super) version: u64,
-    pub(super) pods: BTreeMap<String, PodLife>,
-    pub(super) groups: BTreeMap<String, GroupLife>,
-    pub(super) composites: BTreeMap<String, GroupLife>,
+pub(crate) struct Truth {
+    pub(crate) version: u64,
+    pub(crate) pods: BTreeMap<String, PodLife>,
+    pub(crate) groups: BTreeMap<String, GroupLife>,
+    pub(crate) composites: BTreeMap<String, GroupLife>,
     log: BTreeMap<Kind, Vec<Line>>,
 }
 
 impl Truth {
     /// An empty server at a version.
-    pub(super) fn after(version: u64) -> Truth {
+    pub(crate) fn after(version: u64) -> Truth {
         Truth { version, ..Truth::default() }
     }
 
-    pub(super) fn log(&self, kind: Kind) -> &[Line] {
+    pub(crate) fn log(&self, kind: Kind) -> &[Line] {
         self.log.get(&kind).map_or(&[], Vec::as_slice)
     }
 
@@ -74,7 +74,7 @@ impl Truth {
         self.log.entry(kind).or_default().push((self.version, line));
     }
 
-    pub(super) fn add_pod(&mut self, name: &str, group: Option<String>, cpu: u32) {
+    pub(crate) fn add_pod(&mut self, name: &str, group: Option<String>, cpu: u32) {
         let version = self.next();
         let (node, succeeded, touched) = (None, false, 0);
         let pod = PodLife { uid: version, group, cpu, node, succeeded, version, touched };
@@ -82,7 +82,7 @@ impl Truth {
         self.pods.insert(name.to_owned(), pod);
     }
 
-    pub(super) fn change_pod(&mut self, name: &str, change: impl FnOnce(&mut PodLife)) {
+    pub(crate) fn change_pod(&mut self, name: &str, change: impl FnOnce(&mut PodLife)) {
         let version = self.next();
         let Some(pod) = self.pods.get_mut(name) else { return };
         change(pod);
@@ -92,7 +92,7 @@ impl Truth {
         self.write(Kind::Pod, "MODIFIED", object);
     }
 
-    pub(super) fn delete_pod(&mut self, name: &str) {
+    pub(crate) fn delete_pod(&mut self, name: &str) {
         let version = self.next();
         let Some(mut pod) = self.pods.remove(name) else { return };
         pod.version = version;
@@ -104,7 +104,7 @@ impl Truth {
     }
 
     /// Makes a group, or changes its minimum; a parent is for life.
-    pub(super) fn put_group(&mut self, kind: Kind, name: &str, min: u32, parent: Option<String>) {
+    pub(crate) fn put_group(&mut self, kind: Kind, name: &str, min: u32, parent: Option<String>) {
         let version = self.next();
         let lives = self.lives(kind);
         let word = if lives.contains_key(name) { "MODIFIED" } else { "ADDED" };
@@ -115,7 +115,7 @@ impl Truth {
         self.write(kind, word, object);
     }
 
-    pub(super) fn delete_group(&mut self, kind: Kind, name: &str) {
+    pub(crate) fn delete_group(&mut self, kind: Kind, name: &str) {
         let version = self.next();
         let Some(mut life) = self.lives(kind).remove(name) else { return };
         life.version = version;
@@ -123,7 +123,7 @@ impl Truth {
     }
 
     /// Lines of all objects of a kind, and the bookmark that ends them.
-    pub(super) fn list(&mut self, kind: Kind) -> (Vec<Value>, Value) {
+    pub(crate) fn list(&mut self, kind: Kind) -> (Vec<Value>, Value) {
         let added = |object: Value| json!({"type": "ADDED", "object": object});
         let lines = if kind == Kind::Pod {
             self.pods.iter().map(|(name, pod)| added(pod_object(name, pod))).collect()
@@ -137,7 +137,7 @@ impl Truth {
     }
 
     /// The pods that run, with their nodes.
-    pub(super) fn running(&self) -> BTreeSet<(String, String)> {
+    pub(crate) fn running(&self) -> BTreeSet<(String, String)> {
         let runs = self.pods.iter().filter(|(_, pod)| pod.runs());
         runs.map(|(name, pod)| (name.clone(), pod.node.clone().unwrap_or_default())).collect()
     }
@@ -156,7 +156,7 @@ impl Truth {
     }
 
     /// The groups that the scheduler is to know.
-    pub(super) fn expected_groups(&self) -> BTreeSet<String> {
+    pub(crate) fn expected_groups(&self) -> BTreeSet<String> {
         let pods = self.pods.iter();
         let groups = pods.filter_map(|(name, pod)| match &pod.group {
             Some(group) => self.root(group),
@@ -166,7 +166,7 @@ impl Truth {
     }
 
     /// The pods that wait in a group of the scheduler.
-    pub(super) fn waiting_in(&self, group: &str) -> BTreeSet<String> {
+    pub(crate) fn waiting_in(&self, group: &str) -> BTreeSet<String> {
         let is_in = |name: &str, pod: &PodLife| match &pod.group {
             Some(own) => self.root(own).is_some_and(|root| format!("default/{root}") == group),
             None => format!("default/pod:{name}") == group,

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    kubernetes_scheduler::command::main(std::env::args().skip(1))
+    kubernetes_scheduler::command::main(std::env::args_os().skip(1))
 }

@@ -4,6 +4,7 @@
 //! `PHALANX_SOAK` runs 64 pods and ten kills.
 
 mod claims;
+mod ends;
 mod live;
 mod operator;
 mod packaging;

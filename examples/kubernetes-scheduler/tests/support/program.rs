@@ -61,9 +61,18 @@ impl Program {
     }
 
     /// SIGTERM, and the exit status of a program that ends in time.
-    pub fn terminate(mut self, within: Duration) -> ExitStatus {
+    pub fn terminate(self, within: Duration) -> ExitStatus {
+        self.end("-TERM", within)
+    }
+
+    /// SIGINT, as of a person at the keyboard, and the exit status.
+    pub fn interrupt(self, within: Duration) -> ExitStatus {
+        self.end("-INT", within)
+    }
+
+    fn end(mut self, signal: &str, within: Duration) -> ExitStatus {
         let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        let sent = Command::new("kill").args([signal, &pid]).status();
         assert!(sent.expect("the program `kill` is there").success());
         let begin = Instant::now();
         loop {

@@ -427,7 +427,8 @@ impl World {
     }
 }
 
-fn stream(seed: u64, events: usize) -> (usize, usize, usize) {
+/// One stream: what was evicted, started, and taken over.
+pub(crate) fn stream(seed: u64, events: usize) -> (usize, usize, usize) {
     let world = stream_of(World::new(seed, Some(settings())), seed, events);
     (world.preemption.evicted, world.preemption.started, world.preemption.taken_over)
 }

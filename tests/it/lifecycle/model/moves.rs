@@ -227,7 +227,8 @@ fn with_moves() -> PreemptionSettings {
     settings().budget(4_000).consolidation(3)
 }
 
-fn stream(seed: u64, events: usize) -> (usize, usize, usize, usize) {
+/// One stream: what moved, was evicted, started, and was asked again.
+pub(crate) fn stream(seed: u64, events: usize) -> (usize, usize, usize, usize) {
     let world = stream_of(World::new(seed, Some(with_moves())), seed, events);
     let own = &world.preemption;
     (own.moved.count, own.evicted, own.started, own.moved.again)

@@ -31,53 +31,75 @@ fn check_plan(cluster: &Cluster, framework: &Framework, outcome: &Outcome, seed:
     }
 }
 
-fn compare(seeds: std::ops::Range<u64>, near: bool, far: bool, terms: bool) {
+/// Groups that were placed, refused, refused by search, of which the search ran out of steps, and
+/// certificates that were changed.
+#[derive(Default)]
+pub(crate) struct Seen {
+    placed: u32,
+    infeasible: u32,
+    searched: usize,
+    exhausted: u32,
+    mutated: u32,
+}
+
+/// Holds the answer in one world to brute force: filters that are near, far, or affinity terms.
+pub(crate) fn holds(seed: u64, [near, far, terms]: [bool; 3], seen: &mut Seen) {
     let framework = framework(near, far, terms);
-    let (mut placed, mut infeasible, mut searched, mut mutated) = (0, 0, 0, 0);
-    for seed in seeds {
-        let mut random = Dice(seed * 7_919 + u64::from(near) + 2 * u64::from(far));
-        let cluster = cluster(&mut random);
-        let mut group = group(&mut random, far);
-        if terms {
-            group = with_terms(group);
-        }
-        let outcome = place_gang(&cluster, &framework, &group).unwrap();
-        // A node filter that looks at pods is asked in every order, too.
-        let expected = feasible(&cluster, &framework, &group, far);
-        match &outcome {
-            Outcome::Placed(plan) => {
-                assert!(expected, "seed {seed}: placed, but brute force finds no way");
-                check_plan(&cluster, &framework, &outcome, seed);
-                let names = plan.assignments().map(|a| a.pod().name.clone()).collect();
-                assert!(counts(&group, &names), "seed {seed}: too few placed");
-                phalanx::reference::is_sound(plan, &group, &cluster, &framework).unwrap();
-                cluster.clone().commit(&framework, plan).unwrap();
-                placed += 1;
-            }
-            Outcome::Unplaced(unplaced) => {
-                assert_eq!(unplaced.kind, UnplacedKind::Infeasible, "seed {seed}");
-                assert!(!expected, "seed {seed}: brute force finds a way\n{group:#?}");
-                let certificate = unplaced.certificate.as_ref().unwrap();
-                let proof = certificate
-                    .verify(&cluster, &framework, &group)
-                    .unwrap_or_else(|flaw| panic!("seed {seed}: {flaw}\n{certificate}\n{group:?}"));
-                // A search is labelled, and changes what the certificate is worth.
-                let claims_search = certificate.to_string().contains("every way");
-                assert_eq!(proof == Proof::Searched, claims_search, "seed {seed}");
-                for mutant in mutants(certificate) {
-                    assert_ne!(
-                        mutant.verify(&cluster, &framework, &group),
-                        Ok(proof),
-                        "seed {seed}: {mutant}"
-                    );
-                    mutated += 1;
-                }
-                searched += usize::from(claims_search);
-                infeasible += 1;
-            }
-            other => panic!("seed {seed}: {other}"),
-        }
+    let mut random = Dice(seed * 7_919 + u64::from(near) + 2 * u64::from(far));
+    let cluster = cluster(&mut random);
+    let mut group = group(&mut random, far);
+    if terms {
+        group = with_terms(group);
     }
+    let outcome = place_gang(&cluster, &framework, &group).unwrap();
+    // A node filter that looks at pods is asked in every order, too.
+    let expected = feasible(&cluster, &framework, &group, far);
+    match &outcome {
+        Outcome::Placed(plan) => {
+            assert!(expected, "seed {seed}: placed, but brute force finds no way");
+            check_plan(&cluster, &framework, &outcome, seed);
+            let names = plan.assignments().map(|a| a.pod().name.clone()).collect();
+            assert!(counts(&group, &names), "seed {seed}: too few placed");
+            phalanx::reference::is_sound(plan, &group, &cluster, &framework).unwrap();
+            cluster.clone().commit(&framework, plan).unwrap();
+            seen.placed += 1;
+        }
+        // Nothing is claimed.
+        Outcome::Unplaced(unplaced) if unplaced.kind == UnplacedKind::Exhausted => {
+            seen.exhausted += 1;
+        }
+        Outcome::Unplaced(unplaced) => {
+            assert_eq!(unplaced.kind, UnplacedKind::Infeasible, "seed {seed}");
+            assert!(!expected, "seed {seed}: brute force finds a way\n{group:#?}");
+            let certificate = unplaced.certificate.as_ref().unwrap();
+            let proof = certificate
+                .verify(&cluster, &framework, &group)
+                .unwrap_or_else(|flaw| panic!("seed {seed}: {flaw}\n{certificate}\n{group:?}"));
+            // A search is labelled, and changes what the certificate is worth.
+            let claims_search = certificate.to_string().contains("every way");
+            assert_eq!(proof == Proof::Searched, claims_search, "seed {seed}");
+            for mutant in mutants(certificate) {
+                assert_ne!(
+                    mutant.verify(&cluster, &framework, &group),
+                    Ok(proof),
+                    "seed {seed}: {mutant}"
+                );
+                seen.mutated += 1;
+            }
+            seen.searched += usize::from(claims_search);
+            seen.infeasible += 1;
+        }
+        other => panic!("seed {seed}: {other}"),
+    }
+}
+
+fn compare(seeds: std::ops::Range<u64>, near: bool, far: bool, terms: bool) {
+    let mut seen = Seen::default();
+    for seed in seeds {
+        holds(seed, [near, far, terms], &mut seen);
+    }
+    let Seen { placed, infeasible, searched, exhausted, mutated } = seen;
+    assert_eq!(exhausted, 0, "the search has enough steps in worlds of these seeds");
     println!("placed {placed}, infeasible {infeasible} ({searched} by search), mutants {mutated}");
     assert!(placed > 0 && infeasible > 0 && searched > 0 && mutated > 0);
 }

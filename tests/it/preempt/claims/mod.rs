@@ -57,7 +57,11 @@ impl Case {
 }
 
 /// Holds an answer to brute force.
-fn holds(seed: u64, planner: &mut PreemptingPlanner, framework: &Framework) -> Vec<&'static str> {
+pub(crate) fn holds(
+    seed: u64,
+    planner: &mut PreemptingPlanner,
+    framework: &Framework,
+) -> Vec<&'static str> {
     let case = Case::new(seed);
     let model = Model::new(&case.world);
     let running = case.world.running();

@@ -247,7 +247,8 @@ impl Case {
     }
 }
 
-fn holds(seed: u64, planner: &mut PreemptingPlanner, framework: &Framework) -> String {
+/// Holds an answer to brute force.
+pub(crate) fn holds(seed: u64, planner: &mut PreemptingPlanner, framework: &Framework) -> String {
     let case = Case::random(seed);
     let (cluster, running, gang) = (case.cluster(), case.running(), case.group());
     let start: State = case.pods.iter().map(|pod| Some(pod.node)).collect();
