@@ -246,6 +246,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_is_built_as_it_is_stated() {
+        let cpu = |text: &str| -> Quantity { text.parse().unwrap() };
+        let sidecar = Container::new().request("cpu", cpu("1")).sidecar();
+        assert_eq!(sidecar, container(&[("cpu", "1")], true));
+        let built = PodResources::new()
+            .container(Container::new().request("cpu", cpu("2")))
+            .init_container(sidecar)
+            .pod_level("cpu", cpu("6"))
+            .overhead("cpu", cpu("500m"));
+        // The pod as a whole asks for more than its containers, and overhead comes on top.
+        assert_eq!(built.effective().unwrap().requests.of(CPU), 6_500);
+        assert_eq!(built.effective().unwrap().incoming.of(CPU), 3_500);
+    }
+
+    #[test]
     fn sums_are_exact_and_rounded_once() {
         let pod = PodResources {
             containers: vec![

@@ -118,6 +118,8 @@ fn namespaces_are_read_as_kube_scheduler_reads_them() {
     );
     let not_dev = || Some(expressed(Requirement::new("env", Operator::NotIn, ["dev"])));
     assert_eq!(with(&|term| term.namespace_selector = not_dev()), ["a1", "b1"]);
+    let not_dev_by = || near("host", "db").namespaces_by(not_dev().unwrap());
+    assert_eq!(with(&|term| *term = not_dev_by()), ["a1", "b1"]);
     // Selectors are judged properly for running pods.
     let mut term = near("host", "web");
     term.namespace_selector = not_dev();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "groups are placed by reference")]
 
-use phalanx::model::{Container, PodResources, Problem};
+use phalanx::model::{Amounts, Container, IntoQuantity, PodResources, Problem};
 use phalanx::plugins::{Fit, LeastAllocated, MostAllocated};
 use phalanx::state::Applied;
 use phalanx::{
@@ -215,4 +215,26 @@ fn an_overcommitted_node_takes_no_more_and_stays_readable() {
     assert_eq!(cluster.node("n1").unwrap().free(cpu), -61_000);
     let outcome = place_gang(&cluster, &Framework::default(), &gang(4)).unwrap();
     assert_eq!(outcome.plan().unwrap().pods_per_node(), [("n2", 4)]);
+}
+
+#[test]
+fn amounts_of_pairs_keep_the_last_of_a_name() {
+    let amounts: Amounts = [("cpu", 1), ("memory", 7), ("cpu", 3)].into_iter().collect();
+    assert_eq!(amounts, Amounts::new().with("memory", 7).with("cpu", 3));
+    assert_eq!((amounts.of("cpu"), amounts.of("memory"), amounts.of("pods")), (3, 7, 0));
+}
+
+#[test]
+fn a_quantity_is_the_same_from_each_type_of_text() {
+    for text in ["1500m", "2Gi", "-1", "sixty"] {
+        let parsed = text.parse::<Quantity>();
+        assert_eq!(text.into_quantity(), parsed);
+        assert_eq!(text.to_string().into_quantity(), parsed);
+        assert_eq!((&text.to_string()).into_quantity(), parsed);
+    }
+    for whole in [7_i64, 0, -2] {
+        assert_eq!(whole.into_quantity(), whole.to_string().parse());
+        assert_eq!((whole as i32).into_quantity(), whole.into_quantity());
+    }
+    assert_eq!(7_u32.into_quantity(), "7".parse());
 }

@@ -194,3 +194,39 @@ fn a_domain_is_a_cluster_of_its_own() {
     assert_eq!(snapshot.cluster().node_count(), 2);
     assert!(snapshot.clone().remove("default", "z").is_err());
 }
+
+#[test]
+fn units_against_a_budget_come_back_first_and_those_taken_are_counted() {
+    let nodes = [node("a", 2), node("b", 2), node("c", 2)];
+    let guarded = |name: &str, priority| pod(name, priority, 2).label("guarded", "yes");
+    let pods = [guarded("v", 3).on("a"), guarded("w", 2).on("b"), pod("x", 1, 2).on("c")];
+    let cluster = cluster(&nodes, &pods);
+    let (framework, mut running) = (Framework::kubernetes(), RunningWork::new());
+    running.set_budget(DisruptionBudget::new("d", LabelSelector::label("guarded", "yes"), 1));
+    let snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, NOW);
+    let answer = |members: usize| {
+        let gang = PodGroup::gang("new", members as u32).priority(9).pods(members, pod("", 9, 2));
+        let answer = preempt_group(&snapshot, &gang).unwrap();
+        let names = answer.victims().iter().map(|victim| victim.pod.name.clone());
+        (names.collect::<Vec<_>>(), answer.pdb_violations())
+    };
+    // The budget has room for the more important one.
+    assert_eq!(answer(1), (vec!["x".to_string()], 0));
+    assert_eq!(answer(2), (vec!["v".to_string(), "x".into()], 0));
+    assert_eq!(answer(3), (vec!["v".to_string(), "w".into(), "x".into()], 1));
+}
+
+#[test]
+fn pod_by_pod_a_group_waits_for_its_victims_if_it_fits_then() {
+    let cluster = cluster(&[node("a", 2)], &[pod("x", 1, 2).on("a")]);
+    let (framework, running) = (Framework::kubernetes(), RunningWork::new());
+    let snapshot = PreemptionSnapshot::new(&cluster, &framework, &running, NOW);
+    for (members, helps) in [(1, true), (2, false)] {
+        let gang = PodGroup::gang("new", members).priority(9);
+        let gang = gang.pods(members as usize, pod("", 9, 2));
+        let answer = preempt_pod_by_pod(&snapshot, &gang).unwrap();
+        assert_eq!(answer.helps(), helps, "{members}");
+        // Evicted for nothing where it does not.
+        assert_eq!(answer.deleted()[0].name, "x");
+    }
+}

@@ -1,5 +1,6 @@
 //! Preemption: sets of victims against brute force, and what is promised of them.
 
+mod answers;
 mod brute;
 mod claims;
 mod devices;
