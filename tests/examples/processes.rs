@@ -102,7 +102,7 @@ fn files_that_cannot_be_read_are_named() {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("it is ours");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("it is ours");
     }
     let mut tried = 0;
     for name in names() {

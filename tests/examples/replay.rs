@@ -28,7 +28,8 @@ fn gzip(text: &str) -> Vec<u8> {
 
 fn job(id: &str, gpus: u32, submit: f64, seconds: f64) -> Job {
     let id = id.to_string();
-    Job { id, gpus, submit, iterations: seconds, iteration: 1.0, overhead: 0.0 }
+    let model = String::new();
+    Job { id, gpus, submit, iterations: seconds, iteration: 1.0, overhead: 0.0, model }
 }
 
 fn simulate(jobs: &[Job], nodes: u32, gpus: u32, policy: Policy) -> Summary {
