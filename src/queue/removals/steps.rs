@@ -48,13 +48,13 @@ pub(in crate::queue) struct Failure {
 /// Entries that are looked at: no more than these.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::queue) enum Among<'a> {
-    /// Those that make room for a group.
+    /// Entries that make room for a group.
     By(GroupId),
-    /// Those of a root group, by its full name.
+    /// Entries of a root group, by its full name.
     Root(&'a str),
-    /// Those of a decision whose deadline is over.
+    /// Entries of a decision whose deadline is over.
     Due(Ticket, Time),
-    /// Those of a unit of a decision.
+    /// Entries of a unit of a decision.
     Unit(Ticket, &'a str),
 }
 
