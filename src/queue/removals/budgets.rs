@@ -77,6 +77,7 @@ impl Work {
                 }
             }
         }
+        self.pass_budgets_on();
     }
 
     /// Gives back what budgets were charged for pods that stay. O(log budgets) each.
@@ -90,6 +91,7 @@ impl Work {
                 self.changed.insert(name);
             }
         }
+        self.pass_budgets_on();
     }
 
     /// A budget is charged for no pod any more but for those of `kept`.
@@ -143,7 +145,7 @@ impl Work {
     }
 
     /// Passes on what budgets allow now. O(budgets that have changed).
-    pub(super) fn pass_budgets_on(&mut self) {
+    fn pass_budgets_on(&mut self) {
         for name in core::mem::take(&mut self.changed) {
             if let Some(known) = self.budgets.get(&name) {
                 self.known.set_budget(known.left());

@@ -5,8 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Removals;
 use super::removal::{Removal, pod_name};
+use super::{Among, Removals};
 use crate::base::Time;
 use crate::model::PodGroup;
 use crate::preempt::{EvictedPod, Victim};
@@ -97,7 +97,7 @@ impl Removals {
             own.ticket == ticket && (!own.has_begun() || own.root.is_none()) && own.is_due(now)
         };
         let mut due: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for own in self.due(ticket, now).filter(|own| is_due(own)) {
+        for own in self.entries.over(ticket, now).filter(|own| is_due(own)) {
             let Some(root) = &own.root_name else { continue };
             due.entry(root.clone()).or_default().extend(own.names());
         }
@@ -111,8 +111,10 @@ impl Removals {
         let is_parted = |own: &Removal| {
             is_due(own) && own.root_name.as_ref().is_some_and(|of| due.contains_key(of))
         };
-        let numbers = self.entries.numbers_due(ticket, now);
-        self.take_among(numbers, is_parted).into_iter().flat_map(|(_, units)| units).collect()
+        self.take(Among::Due(ticket, now), is_parted)
+            .into_iter()
+            .flat_map(|(_, units)| units)
+            .collect()
     }
 
     /// Takes out units of a decision that are due to be asked for again and would break a budget.
@@ -124,7 +126,7 @@ impl Removals {
         now: Time,
     ) -> Vec<Removal> {
         let is_due = |own: &Removal| !own.has_begun() && own.is_due(now);
-        let due = self.due(ticket, now).filter(|own| is_due(own));
+        let due = self.entries.over(ticket, now).filter(|own| is_due(own));
         let due: Vec<EvictedPod> = due.flat_map(Removal::pods).cloned().collect();
         if !self.work.breaks(cluster, &due) {
             return Vec::new();
@@ -132,8 +134,10 @@ impl Removals {
         for pod in &due {
             self.refused.remove(&pod_name(pod));
         }
-        let numbers = self.entries.numbers_due(ticket, now);
-        self.take_among(numbers, is_due).into_iter().flat_map(|(_, units)| units).collect()
+        self.take(Among::Due(ticket, now), is_due)
+            .into_iter()
+            .flat_map(|(_, units)| units)
+            .collect()
     }
 
     /// Whether too little would be left of another scheduler's group if those of its pods stayed that
@@ -158,8 +162,7 @@ impl Removals {
         {
             return Vec::new();
         }
-        let numbers = self.entries.numbers_of_root(root);
-        self.take_among(numbers, |own| !own.has_begun() && own.retry_at().is_none())
+        self.take(Among::Root(root), |own| !own.has_begun() && own.retry_at().is_none())
     }
 }
 

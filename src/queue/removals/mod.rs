@@ -21,11 +21,13 @@ use self::budgets::KnownBudget;
 use self::budgets::Work;
 use self::ledger::Ledger;
 pub(in crate::queue) use self::removal::{Removal, Stage, Why, is_there, pod_name};
+pub(in crate::queue) use self::steps::Among;
 pub(in crate::queue) use self::surplus::{Surplus, SurplusGang};
 pub(in crate::queue) use self::takeable::Takeable;
 use crate::base::Time;
-use crate::model::PodGroup;
+use crate::model::{Pod, PodGroup};
 use crate::preempt::{DisruptionBudget, EvictedPod, RunningWork};
+use crate::queue::groups::{Groups, full_name};
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::state::{Cluster, Plan};
@@ -69,6 +71,16 @@ impl Removals {
     /// Removals of one decision.
     pub(in crate::queue) fn of(&self, ticket: Ticket) -> impl Iterator<Item = &Removal> {
         let numbers = self.entries.numbers_of(ticket).into_iter();
+        numbers.filter_map(|number| self.entries.get(number))
+    }
+
+    /// Units of a decision whose deadline is over, or that are due to be asked for again.
+    pub(in crate::queue) fn due(
+        &self,
+        ticket: Ticket,
+        now: Time,
+    ) -> impl Iterator<Item = &Removal> {
+        let numbers = self.entries.numbers_due(ticket, now).into_iter();
         numbers.filter_map(|number| self.entries.get(number))
     }
 
@@ -119,13 +131,11 @@ impl Removals {
         members
     }
 
-    /// Numbers of members whose pods are to go, of some with the full names of their pods. O(log pods) each.
-    pub(in crate::queue) fn going_among(
-        &self,
-        members: impl Iterator<Item = (u64, String)>,
-    ) -> BTreeSet<u64> {
-        let goes = |name: &str| self.of_pod(name).any(|(own, _)| !own.is_later());
-        members.filter(|(_, name)| goes(name)).map(|(seq, _)| seq).collect()
+    /// The members of a group whose pods are to go. O(members · log pods).
+    pub(in crate::queue) fn going(&self, groups: &Groups, root: GroupId) -> BTreeSet<u64> {
+        let members = groups.get(&root).into_iter().flat_map(|own| own.members().iter());
+        let goes = |pod: &Pod| self.of_pod(&full_name(pod)).any(|(own, _)| !own.is_later());
+        members.filter(|(_, member)| goes(member.pod())).map(|(seq, _)| *seq).collect()
     }
 
     /// Whether the eviction of a pod has failed, and no other is to be asked for.
@@ -166,6 +176,7 @@ impl Removals {
         pods: impl IntoIterator<Item = &'a EvictedPod>,
     ) {
         self.work.charge(cluster, pods);
+        self.searches_due = true;
     }
 
     /// Gives back what budgets were charged for pods that stay.
@@ -174,6 +185,7 @@ impl Removals {
         pods: impl IntoIterator<Item = &'a EvictedPod>,
     ) {
         self.work.give_back(pods);
+        self.searches_due = true;
     }
 
     /// Sets a budget. What it was charged for is kept as long as its pods are to go and it does not
@@ -186,12 +198,6 @@ impl Removals {
 
     pub(in crate::queue) fn remove_budget(&mut self, namespace: &str, name: &str) {
         self.work.remove_budget(namespace, name);
-        self.searches_due = true;
-    }
-
-    /// Passes on what budgets allow now.
-    pub(in crate::queue) fn pass_budgets_on(&mut self) {
-        self.work.pass_budgets_on();
         self.searches_due = true;
     }
 

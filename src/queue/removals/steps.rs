@@ -45,6 +45,19 @@ pub(in crate::queue) struct Failure {
     pub(in crate::queue) retry_at: Option<Time>,
 }
 
+/// Entries that are looked at: no more than these.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::queue) enum Among<'a> {
+    /// Entries that make room for a group.
+    By(GroupId),
+    /// Entries of a root group, by its full name.
+    Root(&'a str),
+    /// Entries of a decision whose deadline is over.
+    Due(Ticket, Time),
+    /// Entries of a unit of a decision.
+    Unit(Ticket, &'a str),
+}
+
 impl Removals {
     /// A decision: units that are to leave for a group, with the plan that they make room for.
     pub(in crate::queue) fn begin(&mut self, ticket: Ticket, plan: Plan, units: Vec<Removal>) {
@@ -69,35 +82,18 @@ impl Removals {
         Some(own)
     }
 
-    /// Takes entries out of the ledger, by decision. O(entries): one of the ways below looks at fewer.
+    /// Takes entries out of the ledger, by decision: those of some that `is` says.
     pub(in crate::queue) fn take(
         &mut self,
+        among: Among<'_>,
         is: impl Fn(&Removal) -> bool,
     ) -> Vec<(Ticket, Vec<Removal>)> {
-        self.take_among(self.entries.numbers(), is)
-    }
-
-    /// Takes entries out of the ledger that make room for a group, by decision.
-    pub(in crate::queue) fn take_by(
-        &mut self,
-        id: GroupId,
-        is: impl Fn(&Removal) -> bool,
-    ) -> Vec<(Ticket, Vec<Removal>)> {
-        self.take_among(self.entries.numbers_by(id), is)
-    }
-
-    /// Takes a unit of a decision out of the ledger.
-    pub(in crate::queue) fn take_unit(&mut self, ticket: Ticket, name: &str) -> Vec<Removal> {
-        let numbers = self.entries.numbers_of_unit(ticket, name);
-        numbers.into_iter().filter_map(|number| self.remove(number)).collect()
-    }
-
-    /// Takes entries of some numbers out of the ledger, by decision.
-    pub(super) fn take_among(
-        &mut self,
-        numbers: impl IntoIterator<Item = Number>,
-        is: impl Fn(&Removal) -> bool,
-    ) -> Vec<(Ticket, Vec<Removal>)> {
+        let numbers = match among {
+            Among::By(id) => self.entries.numbers_by(id),
+            Among::Root(root) => self.entries.numbers_of_root(root),
+            Among::Due(ticket, now) => self.entries.numbers_due(ticket, now).into_iter().collect(),
+            Among::Unit(ticket, name) => self.entries.numbers_of_unit(ticket, name),
+        };
         let mut by_ticket: Vec<(Ticket, Vec<Removal>)> = Vec::new();
         let mut places: BTreeMap<Ticket, usize> = BTreeMap::new();
         for number in numbers {
@@ -114,20 +110,10 @@ impl Removals {
         by_ticket
     }
 
-    /// Units of a decision whose deadline is over, or that are due to be asked for again.
-    pub(in crate::queue) fn due(
-        &self,
-        ticket: Ticket,
-        now: Time,
-    ) -> impl Iterator<Item = &Removal> {
-        let numbers = self.entries.numbers_due(ticket, now).into_iter();
-        numbers.filter_map(|number| self.entries.get(number))
-    }
-
     /// Drops units that are put off for a group, if the group wants pods of them now: they are asked for
     /// again at once. A unit that is put off stays until its time.
     pub(in crate::queue) fn drop_put_off(&mut self, id: GroupId, wanted: &BTreeSet<String>) {
-        self.take_by(id, |own| {
+        self.take(Among::By(id), |own| {
             !own.has_begun()
                 && own.retry_at().is_some()
                 && own.names().any(|name| wanted.contains(&name))

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use super::{Scheduler, Timer};
 use crate::preempt::EvictedPod;
 use crate::queue::fact::Fact;
-use crate::queue::groups::{QueuedGroup, full_name};
-use crate::queue::removals::{Removal, pod_name};
+use crate::queue::groups::QueuedGroup;
+use crate::queue::removals::{Among, Removal, pod_name};
 use crate::queue::terms::decision::Decision;
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::queue::terms::observe::GroupChange;
@@ -20,7 +20,7 @@ impl Scheduler {
         if !self.groups.get(&root).is_some_and(is_preempted) {
             return;
         }
-        let going = self.going(root);
+        let going = self.removals.going(&self.groups, root);
         let Some(queued) = self.groups.get_mut(&root) else { return };
         queued.members_mut().take_arrived();
         if !queued.is_left_without(&going) {
@@ -35,12 +35,6 @@ impl Scheduler {
         }
     }
 
-    /// The members of a group whose pods are to go. O(members).
-    pub(super) fn going(&self, root: GroupId) -> BTreeSet<u64> {
-        let members = self.groups.get(&root).into_iter().flat_map(|own| own.members().iter());
-        self.removals.going_among(members.map(|(seq, member)| (*seq, full_name(member.pod()))))
-    }
-
     /// Takes back evictions that have not begun, and that are in flight no more.
     pub(super) fn cancel_units(&mut self, ticket: Ticket, units: Vec<Removal>) {
         if units.is_empty() {
@@ -51,8 +45,9 @@ impl Scheduler {
         let unasked = unasked(self.report.decisions(), ticket);
         let parents: BTreeSet<String> =
             units.iter().filter_map(|own| own.root_name().map(String::from)).collect();
+        // Other groups may take what stays.
+        self.removals.give_back(units.iter().flat_map(Removal::pods));
         for own in units {
-            self.removals.give_back(own.pods());
             self.release_places(|place, _, _| place.is(ticket, own.name()));
             if own.is_later() {
                 continue;
@@ -77,8 +72,6 @@ impl Scheduler {
             self.report.totals().add(count, |metrics| &mut metrics.evictions_cancelled);
             self.report.decide(Decision::CancelEvictions { ticket, victims });
         }
-        // Other groups may take what stays.
-        self.removals.pass_budgets_on();
         self.take_back_parts(&parents);
     }
 
@@ -137,7 +130,7 @@ impl Scheduler {
     /// back, as far as they have not begun.
     pub(super) fn cancel_evictions(&mut self, id: GroupId, kept: &BTreeSet<String>) {
         self.update_evictions();
-        let back = self.removals.take_by(id, |own| {
+        let back = self.removals.take(Among::By(id), |own| {
             let is_kept = own.is_victim() && own.names().any(|name| kept.contains(&name));
             !own.has_begun() && !is_kept
         });

@@ -240,10 +240,9 @@ impl Scheduler {
             self.emit(own, change.clone());
         }
         // Victims that were asked for before are on their way.
-        let is_new = |victim: &Victim| {
-            let mut pods = victim.pods.iter().map(pod_name);
-            !pods.any(|pod| self.removals.of_pod(&pod).next().is_some())
-        };
+        let known: BTreeSet<String> = self.removals.iter().flat_map(Removal::names).collect();
+        let is_new =
+            |victim: &Victim| !victim.pods.iter().any(|pod| known.contains(&pod_name(pod)));
         let new: Vec<Victim> = victims.into_iter().filter(is_new).collect();
         if !new.is_empty() {
             self.ask_for(id, new, plan.clone());
@@ -307,8 +306,9 @@ impl Scheduler {
         let Some(by) = self.groups.get(&id).map(|queued| queued.name().clone()) else { return };
         let mut roots = BTreeMap::new();
         let mut units = Vec::with_capacity(victims.len());
+        let pods = victims.iter().flat_map(|victim| &victim.pods);
+        self.removals.charge(self.world.cluster(), pods);
         for victim in &victims {
-            self.removals.charge(self.world.cluster(), &victim.pods);
             let members = victim.pods.iter().filter_map(|pod| self.groups.member(&pod_name(pod)));
             for (root, _) in members {
                 *roots.entry(root).or_insert(0) += 1;
@@ -319,7 +319,6 @@ impl Scheduler {
             let stage = (Why::Victim, Stage::Asked { until });
             units.push(Removal::new((ticket, id), stage, root, victim.clone()));
         }
-        self.removals.pass_budgets_on();
         let count = units.len() as u64;
         self.report.totals().add(count, |metrics| &mut metrics.victims);
         self.removals.begin(ticket, plan.clone(), units);

@@ -9,7 +9,7 @@ use super::{Scheduler, Timer};
 use crate::model::Pod;
 use crate::queue::groups::{Member, full_name};
 use crate::queue::holds::{HeldPlace, Hold, HoldId, UnitMove};
-use crate::queue::removals::Removal;
+use crate::queue::removals::{Among, Removal};
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::queue::terms::observe::ReservationEnd;
 use crate::state::NodeView;
@@ -183,7 +183,7 @@ impl Scheduler {
         for (ticket, unit) in lost {
             self.release_places(|own, _, _| own.is(ticket, &unit));
             if !self.removals.goes_for_good(ticket, &unit) {
-                let back = self.removals.take(|own| own.ticket() == ticket && own.name() == unit);
+                let back = self.removals.take(Among::Unit(ticket, &unit), |_| true);
                 for (ticket, units) in back {
                     self.cancel_units(ticket, units);
                 }

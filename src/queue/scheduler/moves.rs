@@ -84,13 +84,12 @@ impl Scheduler {
         let mut units = Vec::new();
         for (number, unit) in (0..).zip(by_unit(moves)) {
             let Some((victim, own)) = self.unit_of(ticket, by, unit) else { continue };
-            self.removals.charge(self.world.cluster(), &victim.pods);
             let name = self.groups.get(&own.root()).map(|queued| queued.name().clone().into());
             let root = (Some(own.root()), name);
             units.push(Removal::new((ticket, by), (Why::Move, Stage::Later), root, victim));
             self.holds.begin_move(number, own, self.world.now());
         }
-        self.removals.pass_budgets_on();
+        self.removals.charge(self.world.cluster(), units.iter().flat_map(Removal::pods));
         self.removals.begin(ticket, plan, units);
         self.update_places();
         self.ask_moves(ticket);

@@ -1,8 +1,11 @@
 //! The phase of a group after a change, and of its partners; facts are passed on here.
 
+use alloc::collections::BTreeSet;
+
 use super::Scheduler;
 use crate::queue::fact::Fact;
 use crate::queue::groups::{Phase, QueuedGroup};
+use crate::queue::removals::Removal;
 use crate::queue::terms::ids::GroupId;
 use crate::queue::terms::observe::{Gate, GroupChange, ReservationEnd};
 use crate::queue::terms::wake::WakeCondition;
@@ -108,10 +111,12 @@ impl Scheduler {
 
     /// Sets which groups are being evicted whole: all of their pods are to go.
     pub(super) fn settle_victims(&mut self) {
-        let roots = self.removals.members(|name| self.groups.member(name));
-        for root in roots.into_keys() {
+        let going = self.removals.iter().filter(|own| !own.is_later()).flat_map(Removal::names);
+        let roots = going.filter_map(|name| Some(self.groups.member(&name)?.0));
+        let roots: BTreeSet<GroupId> = roots.collect();
+        for root in roots {
             // A group that is evicted takes back what it has asked for itself.
-            let members = self.going(root);
+            let members = self.removals.going(&self.groups, root);
             let Some(queued) = self.groups.get_mut(&root).filter(|_| !members.is_empty()) else {
                 continue;
             };

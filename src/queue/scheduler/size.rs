@@ -53,7 +53,7 @@ impl Scheduler {
         let (Some(leaf), Some(queued)) = (leaf, self.groups.get(&id)) else {
             return Err(unknown());
         };
-        let going = self.going(id);
+        let going = self.removals.going(&self.groups, id);
         let count = |is: &dyn Fn(&Member) -> bool| {
             let own = queued.members().iter();
             let own = own.filter(|(seq, member)| {

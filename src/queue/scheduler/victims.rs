@@ -10,7 +10,7 @@ use super::{Scheduler, Timer};
 use crate::base::Time;
 use crate::model::PodGroup;
 use crate::preempt::{DisruptionBudget, EvictedPod, Victim};
-use crate::queue::removals::{Removal, is_there, pod_name};
+use crate::queue::removals::{Among, Removal, is_there, pod_name};
 use crate::queue::terms::decision::Decision;
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::ids::{GroupId, Ticket};
@@ -100,15 +100,14 @@ impl Scheduler {
             self.fail_eviction(ticket, &late, None, false);
         }
         if !again.is_empty() {
+            self.removals.charge(self.world.cluster(), again.iter().flat_map(Removal::pods));
             for own in &again {
-                self.removals.charge(self.world.cluster(), own.pods());
                 if own.has_begun() {
                     for pod in own.pods() {
                         self.set_deleting(pod, true);
                     }
                 }
             }
-            self.removals.pass_budgets_on();
             again.retain(|own| !own.names().any(|name| unasked.contains(&name)));
             let (evicted, moved): (Vec<_>, Vec<_>) =
                 again.into_iter().partition(Removal::is_victim);
@@ -201,7 +200,6 @@ impl Scheduler {
                 self.stay_in_place(root);
             }
         }
-        self.removals.pass_budgets_on();
         self.take_back_parts(&root_name.into_iter().collect());
         self.timers.insert((until, Timer::Searches));
         self.set_eviction_timer(ticket);
@@ -225,16 +223,17 @@ impl Scheduler {
         if self.tenancy.is_none() {
             return;
         }
-        let Some(by) = self.removals.of(ticket).next().map(Removal::by) else { return };
         let due = self.removals.due(ticket, now).filter(|own| !own.has_begun() && own.is_due(now));
-        let due: Vec<(GroupId, String)> =
-            due.filter_map(|own| Some((own.root()?, String::from(own.name())))).collect();
-        for (root, name) in due {
+        let due: Vec<(GroupId, GroupId, String)> =
+            due.filter_map(|own| Some((own.by(), own.root()?, String::from(own.name())))).collect();
+        for (by, root, name) in due {
             if self.is_still_named(by, root) {
                 continue;
             }
-            let gone = self.removals.take_unit(ticket, &name);
-            self.cancel_units(ticket, gone);
+            let gone = self.removals.take(Among::Unit(ticket, &name), |_| true);
+            for (ticket, units) in gone {
+                self.cancel_units(ticket, units);
+            }
             self.holds.set_due();
             if let Some(queued) = self.groups.get_mut(&by) {
                 queued.set_no_search_before(now);

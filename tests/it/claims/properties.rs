@@ -200,7 +200,7 @@ fn gangs_are_placed_exactly_where_brute_force_finds_a_way() {
         holds(seed, &framework, &mut seen);
     }
     let Seen { placed, refused, counted, by_pods } = seen;
-    assert!(placed > 300 && refused > 300, "{placed} {refused}");
+    assert!(placed > 250 && refused > 300, "{placed} {refused}");
     assert!(counted * 100 > refused * 99, "{counted} of {refused} are proven by counts");
     assert!(by_pods > 50, "{by_pods} by pods with claims");
 }
