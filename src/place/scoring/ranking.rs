@@ -473,3 +473,6 @@ impl Ranking {
         self.tree.rebuild(|out| out.extend(keys));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -171,4 +171,15 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn large_sums_take_the_roomiest_and_the_smallest_that_ends_it() {
+        const M: i64 = 1_000_000;
+        let room = [4 * M, 5 * M, M, 3 * M];
+        assert_eq!(fewest(&room, 9 * M), Some(vec![4 * M, 5 * M, 0, 0]));
+        assert_eq!(fewest(&room, 8 * M), Some(vec![0, 5 * M, 0, 3 * M]));
+        assert_eq!(fewest(&room, 3 * M), Some(vec![0, 0, 0, 3 * M]));
+        assert_eq!(fewest(&room, 12 * M + 1), Some(vec![4 * M, 5 * M, 1, 3 * M]));
+        assert_eq!(fewest(&room, 13 * M + 1), None);
+    }
 }

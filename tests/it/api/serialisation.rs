@@ -8,7 +8,7 @@ use phalanx::model::{
     IslandRule, LabelSelector, Labels, NodeAffinity, NodeInclusion, NodeSelector, NodeSelectorTerm,
     Operator, PodAffinityTerm, PodShape, PreferredNodeTerm, Requirement, Slice, SpreadConstraint,
     Taint, Toleration, TolerationOperator, TopologyRequest, WeightedPodAffinityTerm,
-    WhenUnsatisfiable,
+    WhenUnsatisfiable, ZonePart, ZonePolicy,
 };
 use phalanx::place::{Domain, UnplacedKind};
 use phalanx::{
@@ -283,4 +283,40 @@ proptest! {
         let outcome = place_gang(&cluster, &Framework::default(), &group).unwrap();
         there_and_back(&outcome);
     }
+}
+
+#[test]
+fn what_is_not_stated_is_not_written() {
+    let written = |value: serde_json::Value| value.to_string();
+    let node = written(serde_json::to_value(Node::new("n")).unwrap());
+    for field in ["partitions", "zones"] {
+        assert!(!node.contains(field), "{node}");
+    }
+    let pod = written(serde_json::to_value(Pod::new().name("p")).unwrap());
+    for field in ["preemptionPolicy", "zones", "claims"] {
+        assert!(!pod.contains(field), "{pod}");
+    }
+    let never = Pod::new().name("p").never_preempting();
+    assert!(written(serde_json::to_value(&never).unwrap()).contains("preemptionPolicy"));
+    there_and_back(&never);
+    // Each of the two parts of what is asked of zones is written without the other.
+    let mut strict = Pod::new().name("p");
+    strict.shape_mut().zones.least = ZonePolicy::SingleNumaNode;
+    there_and_back(&strict);
+    let mut parts = Pod::new().name("p");
+    parts.shape_mut().zones.parts.push(ZonePart::default());
+    there_and_back(&parts);
+    assert!(!strict.shape().zones.is_empty() && !parts.shape().zones.is_empty());
+}
+
+#[test]
+fn shapes_are_equal_only_if_all_their_lists_are() {
+    let taint = |key: &str| Pod::new().toleration(Toleration::exists(key));
+    assert_eq!(taint("a").shape(), taint("a").shape());
+    assert_ne!(taint("a").shape(), taint("b").shape());
+    let spread = |key: &str| Pod::new().spread(SpreadConstraint::new(1, key, selector()));
+    assert_ne!(spread("zone").shape(), spread("rack").shape());
+    let near = |key: &str| Pod::new().affinity(PodAffinityTerm::new(key, selector()));
+    assert_ne!(near("zone").shape(), near("rack").shape());
+    assert_ne!(near("zone").shape(), Pod::new().shape());
 }

@@ -3,9 +3,13 @@
 use core::time::Duration;
 
 use phalanx::claims::Cel;
-use phalanx::model::{ClaimSpec, DeviceClass, DeviceDemand, ResourceSlice, SliceDevice};
+use phalanx::model::{
+    ClaimSpec, DeviceClass, DeviceDemand, ResourceSlice, SliceDevice, StorageClass, Volume,
+    VolumeClaim,
+};
 use phalanx::plugins::DynamicResources;
 use phalanx::queue::{Gone, GroupState, Settings, Ticket};
+use phalanx::state::StorageObject;
 use phalanx::{
     Cluster, Decision, Event, Framework, Node, Plan, Pod, PodGroup, QueueError, Scheduler, Time,
 };
@@ -205,4 +209,31 @@ fn streams_of_preparations_leave_no_device_behind() {
         }
     }
     assert!(bound > 2 * seeds && undone > seeds, "{bound} {undone}");
+}
+
+#[test]
+fn plans_with_devices_or_volumes_are_prepared_and_others_bound_at_once() {
+    let mut scheduler = scheduler(1, settings());
+    let plain = PodGroup::gang("plain", 1).pods(1, Pod::new().request("cpu", 1));
+    scheduler.handle_group(plain, at(0)).unwrap();
+    let first = scheduler.poll_decision(at(0));
+    let Some(Decision::Bind { ticket, plan, .. }) = first else { panic!("{first:?}") };
+    assert_eq!(plan.len(), 1);
+    scheduler.handle_bound(ticket, at(0)).unwrap();
+    // A volume that is bound when the plan is.
+    for object in [
+        StorageObject::from(StorageClass::new("local", "")),
+        Volume::new("disk", 10).class("local").into(),
+        VolumeClaim::new("default", "data").class("local").request(5).into(),
+    ] {
+        let event = Event::StorageChanged { object, version: 1 };
+        scheduler.handle_event(event, at(1)).unwrap();
+    }
+    let disk = Pod::new().name("disk-0").request("cpu", 1).volume_claim("data");
+    scheduler.handle_group(PodGroup::gang("disk", 1).pod(disk), at(1)).unwrap();
+    let (ticket, plan) = prepare(&mut scheduler, at(1));
+    assert!(plan.assignments().all(|own| own.volumes().is_some_and(|own| !own.is_empty())));
+    scheduler.handle_prepared(ticket, Ok(()), at(2)).unwrap();
+    let last = scheduler.poll_decision(at(2));
+    assert!(matches!(last, Some(Decision::Bind { .. })), "{last:?}");
 }

@@ -254,3 +254,47 @@ fn profiles_fit_beside_each_other_as_their_slices_do() {
     // Slices alone would do: three pairs leave one, and the second three of them none in a row.
     assert!(!place(&[two, three, three]) && !place(&[("7g.40gb", 7)]));
 }
+
+#[test]
+fn sets_that_make_no_sense_are_refused() {
+    let refused = |devices: Vec<u32>| {
+        let node = (0..3).fold(Node::new("n"), |node, _| node.device(Device::new("gpu", "x")));
+        Cluster::new().add_node(node.device_set(DeviceSet::new(devices))).err()
+    };
+    assert_eq!(refused(vec![0, 2]), None);
+    for wrong in [vec![], vec![0, 0], vec![1, 3]] {
+        let error = refused(wrong.clone()).unwrap_or_else(|| panic!("{wrong:?} is taken"));
+        assert!(error.to_string().contains("partitions.sets[0]"), "{wrong:?}: {error}");
+    }
+}
+
+#[test]
+fn devices_lie_beside_an_earlier_request_that_lies_beside_none() {
+    let place = |beside: &[Option<u32>]| {
+        let mut cluster = Cluster::new();
+        let node = ["a", "b", "c"]
+            .iter()
+            .fold(Node::new("n"), |node, kind| node.device(Device::new(*kind, "x")));
+        cluster.add_node(node).unwrap();
+        let kinds = ["a", "b", "c"].iter().zip(beside);
+        let pod = kinds.fold(Pod::new(), |pod, (kind, beside)| {
+            let request = DeviceRequest::whole(*kind, 1);
+            pod.device(match beside {
+                Some(other) => request.beside(Beside::request(*other)),
+                None => request,
+            })
+        });
+        place_gang(&cluster, &framework(), &PodGroup::gang("g", 1).pods(1, pod)).map(|_| ())
+    };
+    assert!(place(&[None, None, None]).is_ok());
+    assert!(place(&[None, Some(0), Some(0)]).is_ok());
+    for (wrong, at) in [
+        ([Some(0), None, None], 0),
+        ([None, Some(1), None], 1),
+        ([None, Some(2), None], 1),
+        ([None, Some(0), Some(1)], 2),
+    ] {
+        let error = place(&wrong).expect_err("it is refused").to_string();
+        assert!(error.contains(&format!("devices[{at}].beside")), "{wrong:?}: {error}");
+    }
+}

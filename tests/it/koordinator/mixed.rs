@@ -1,9 +1,13 @@
 //! Services and batch work on one cluster: what is measured, what lower bands may have of it, and one
 //! plan for both.
 
+use std::slice::from_ref;
+use std::time::Duration;
+
 use phalanx::laws::{check_filter, check_score};
 use phalanx::model::{
-    Amounts, CPU, MEMORY, NodeUsage, Overcommit, PodShape, PriorityBand, QOS_LABEL, QosClass,
+    Amounts, CPU, MEMORY, NodePod, NodeUsage, Overcommit, PodShape, PriorityBand, QOS_LABEL,
+    QosClass,
 };
 use phalanx::plugins::{Fit, LoadAwareFilter, LoadAwareScore};
 use phalanx::queue::Settings;
@@ -190,4 +194,42 @@ fn classes_and_bands_are_read_from_pods() {
     assert_eq!(web(40).shape().band(), PriorityBand::Prod);
     assert_eq!(etl(1).shape().qos(), QosClass::Be);
     assert_eq!(etl(1).shape().band(), PriorityBand::Batch);
+}
+
+#[test]
+fn mid_work_has_what_is_reclaimable_and_a_part_of_what_nobody_was_given() {
+    let mut settings = Overcommit::default();
+    (settings.mid_unallocated, settings.mid_threshold) = (50, [100; 2]);
+    let capacity = amounts(100_000, 400 * GIB);
+    let requests = amounts(60_000, 100 * GIB);
+    let service = NodePod {
+        namespace: "default",
+        name: "web",
+        band: Some(PriorityBand::Prod),
+        qos: QosClass::Ls,
+        requests: &requests,
+    };
+    let mut usage = NodeUsage::new(at(0), amounts(20_000, 40 * GIB));
+    usage.prod_reclaimable = Some(amounts(30_000, 10 * GIB));
+    let mid =
+        |usage: &NodeUsage, now| settings.mid(&capacity, &capacity, from_ref(&service), usage, now);
+    let of = |cpu: i64, memory: i64| {
+        let name = |name: &str| PriorityBand::Mid.resource(name).expect("mid pods ask for it");
+        Some(Amounts::from([(name(CPU), cpu), (name(MEMORY), memory)]))
+    };
+    // 30 reclaimable, and half of the 40 that nobody was given.
+    assert_eq!(mid(&usage, at(1)), of(50_000, 160 * GIB));
+    // No more is reclaimable than the node leaves unused.
+    usage.node = Some(amounts(90_000, 395 * GIB));
+    assert_eq!(mid(&usage, at(1)), of(30_000, 155 * GIB));
+    // A report that lacks a resource tells nothing of what is unused.
+    usage.node = Some(Amounts::from([(CPU, 20_000)]));
+    assert_eq!(mid(&usage, at(1)), of(20_000, 150 * GIB));
+    // Too old, or never made.
+    let late = at(0).after(settings.degrade_after);
+    assert!(!settings.is_degraded(&usage, late) && mid(&usage, late).is_some());
+    let later = late.after(Duration::from_secs(1));
+    assert!(settings.is_degraded(&usage, later) && mid(&usage, later).is_none());
+    usage.updated = None;
+    assert!(settings.is_degraded(&usage, at(0)) && mid(&usage, at(0)).is_none());
 }

@@ -8,6 +8,7 @@ mod defects_rules;
 mod defects_state;
 mod defects_sync;
 mod edges;
+mod effort;
 mod elastic;
 mod failures;
 mod growth;

@@ -1,10 +1,11 @@
 //! The rules of the life of a gang, one by one.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use phalanx::framework::{PermitVerdict, Reach, filter_fn, permit_fn};
 use phalanx::plugins::Fit;
-use phalanx::queue::{Gate, Gone, GroupChange, GroupState, OnBindFailure, Settings};
+use phalanx::queue::{Gate, Gone, GroupChange, GroupState, OnBindFailure, Settings, Waiting};
 use phalanx::{Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
 use super::steps::*;
@@ -336,4 +337,23 @@ fn those_who_cannot_use_the_room_let_the_next_have_it() {
     let node = Node::new("new").capacity(GPU, 2).capacity("cpu", 4);
     scheduler.handle_event(Event::NodeChanged { node, version: 0 }, at(4)).unwrap();
     assert_eq!(bind_all(&mut scheduler, at(4)), ["default/heavy"]);
+}
+
+#[test]
+fn ranks_that_change_count_once_they_are_said_to() {
+    let first = Arc::new(Mutex::new("b"));
+    let said = Arc::clone(&first);
+    let order = move |waiting: &Waiting<'_>| i64::from(waiting.group.name != *said.lock().unwrap());
+    let settings = Settings::default();
+    let mut scheduler =
+        Scheduler::new(gpus(1, 1), Framework::default(), settings).with_order(order);
+    for name in ["a", "b", "c"] {
+        scheduler.handle_group(gang(name, 1), at(0)).unwrap();
+    }
+    assert_eq!(bind_all(&mut scheduler, at(0)), ["default/b"]);
+    *first.lock().unwrap() = "c";
+    scheduler.handle_reorder(at(1));
+    scheduler.handle_gone(Gone::finished("default", "b-0"), at(2)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(2)), ["default/c"]);
+    scheduler.check().unwrap();
 }

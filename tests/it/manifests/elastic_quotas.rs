@@ -51,6 +51,9 @@ fn a_pair_that_the_webhook_refuses_is_refused() {
     let mut topology = QuotaTopology::default();
     let mut quotas = manifests.elastic_quotas.iter().map(|(_, quota)| quota.clone());
     assert_eq!(topology.put(quotas.next().expect("the parent")), Ok(()));
+    let parent = topology.quota("quota-parent-example");
+    assert_eq!(parent, manifests.elastic_quotas.first().map(|(_, quota)| quota));
+    assert_eq!(topology.quota("quota-example"), None);
     let refused = ElasticQuotaError::MinSum("quota-parent-example".into());
     assert_eq!(topology.put(quotas.next().expect("the child")), Err(refused));
     // Runtimes are computed of it all the same, as in Koordinator's scheduler.

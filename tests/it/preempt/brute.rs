@@ -109,3 +109,18 @@ fn sets_of_small_clusters_are_the_least_of_all_subsets() {
     assert!(counts.get("preempt").is_some_and(|count| *count > 400), "{counts:?}");
     assert!(counts.get("no-victims-help").is_some_and(|count| *count > 200), "{counts:?}");
 }
+
+/// Weaker bounds and a worse order change no answer: they show in the work.
+#[test]
+fn small_clusters_take_few_steps_and_trials() {
+    let (framework, mut planner) = (Framework::default(), PreemptingPlanner::new());
+    let mut steps = 0;
+    for seed in 0..600 {
+        let world = World::random(seed);
+        let asked = PreemptionRequest::new(request(&world)).budget(1_000_000);
+        let answer = planner.place(&world.cluster(), &framework, &world.running(), asked).unwrap();
+        steps += answer.preempt().map_or(0, |preempt| preempt.steps);
+    }
+    let work = (steps, planner.trials());
+    assert!(work.0 <= 6_908 && work.1 <= 644, "{work:?}");
+}

@@ -152,3 +152,20 @@ fn amounts_with_room_for_billions_of_members_are_counted_for_those_that_lack() {
         assert!(preempt.cost.pods == 1 && preempt.is_least(), "{answer}");
     }
 }
+
+/// Weaker bounds and a worse order change no answer: they show in the work.
+#[test]
+fn planted_sets_take_few_steps_and_trials() {
+    let (framework, mut planner) = (Framework::default(), PreemptingPlanner::new());
+    let (mut steps, mut least) = (0, 0);
+    for seed in 0..60 {
+        let Planted { cluster, running, gang, .. } = plant(seed);
+        let request = Request::new(&gang).now(Time::from_secs(NOW)).strategy(Strategy::Search);
+        let answer = planner.place(&cluster, &framework, &running, request).unwrap();
+        let preempt = answer.preempt().expect("planted gangs go");
+        steps += preempt.steps;
+        least += u32::from(preempt.is_least());
+    }
+    let work = (steps, planner.trials(), least);
+    assert!(work.0 <= 478 && work.1 <= 67 && work.2 == 60, "{work:?}");
+}

@@ -3,8 +3,8 @@
 use phalanx::Time;
 use phalanx::model::Amounts;
 use phalanx::quota::{
-    AssignmentMode, Claim, Flavor, MOST, PodSet, Queue, QueueKind, QueueTree, Quota, QuotaError,
-    Removal, Tenants, UNLIMITED,
+    AssignmentMode, Claim, Flavor, Head, MOST, PodSet, Queue, QueueKind, QueueTree, Quota,
+    QuotaError, Removal, Tenants, UNLIMITED, Usage,
 };
 
 fn leaf(name: &str, parent: &str, nominal: i64) -> Queue {
@@ -146,4 +146,45 @@ fn amounts_at_the_end_of_the_range_neither_fit_nor_overflow() {
     let decision = tenants.decide(&more).expect("sound");
     assert!(tenants.admit(&more, &decision.assignment, Time::ZERO).is_err());
     assert!(tenants.find("y").is_none());
+}
+
+#[test]
+fn a_flavor_that_is_removed_is_handed_back_and_its_queues_admit_nothing() {
+    let mut tenants = Tenants::default();
+    let flavor = Flavor::new("f").label("card", "a100");
+    tenants.set_flavor(flavor.clone());
+    let queue = tenants.set_queue(leaf("a", "one", 4)).expect("sound");
+    assert!(tenants.is_active(queue) && tenants.decide(&claim("w", "a", 1)).is_ok());
+    assert_eq!(tenants.remove_flavor("other"), None);
+    assert_eq!(tenants.remove_flavor("f"), Some(flavor));
+    assert_eq!((tenants.remove_flavor("f"), tenants.flavor("f")), (None, None));
+    assert!(!tenants.is_active(queue));
+}
+
+#[test]
+fn an_order_of_heads_is_empty_until_one_is_set_and_when_all_are_taken() {
+    let mut tenants = Tenants::default();
+    tenants.set_flavor(Flavor::new("f"));
+    let queues = ["a", "b"].map(|name| tenants.set_queue(leaf(name, "one", 4)).expect("sound"));
+    let head = |name: &str| Head {
+        name: name.into(),
+        uid: String::new(),
+        priority: 0,
+        since: Time::ZERO,
+        usage: Usage::default(),
+        level: 0,
+        preempts: false,
+    };
+    let mut heads = tenants.heads();
+    assert!(heads.is_empty());
+    assert_eq!(heads.len(), 0);
+    for queue in queues {
+        heads.set(&mut tenants, queue, head("h"));
+        assert!(!heads.is_empty());
+    }
+    assert_eq!(heads.len(), 2);
+    heads.set(&mut tenants, queues[0], head("other"));
+    assert_eq!((heads.len(), heads.get(queues[0]).map(|own| &*own.name)), (2, Some("other")));
+    while heads.pop(&mut tenants).is_some() {}
+    assert!(heads.is_empty() && heads.get(queues[0]).is_none());
 }

@@ -184,3 +184,26 @@ fn every_dialect_runs_in_the_scheduler() {
     let most = |amount| Quota::nominal(0).limit(amount);
     assert_eq!(placed(with_root(Tenants::yunikorn(), 8), most(2), most(6)), [1, 3]);
 }
+
+#[test]
+fn victims_that_later_ones_make_needless_are_given_back() {
+    let mut tenants = with_root(Tenants::volcano_capacity(), 12);
+    add(&mut tenants, Queue::leaf("a"), Quota::nominal(0).deserved(4));
+    add(&mut tenants, Queue::leaf("b"), Quota::nominal(0).deserved(8));
+    for (name, gpus) in [("large", 5), ("small", 1), ("tiny", 1), ("last", 5)] {
+        let own = claim(name, "a", gpus).priority(i64::from(name == "last"));
+        assert_eq!(give(&mut tenants, &own).assignment.mode, AssignmentMode::Fit);
+    }
+    let victims = |tenants: &mut Tenants, gpus: i64| {
+        let decision = tenants.decide(&claim("b0", "b", gpus)).expect("sound");
+        let holder =
+            |own: &phalanx::quota::QuotaVictim| tenants.holder(own.holder).map(|h| h.name.clone());
+        let mut names: Vec<String> = decision.victims.iter().filter_map(holder).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(victims(&mut tenants, 1).len(), 1);
+    assert_eq!(victims(&mut tenants, 5), ["large"]);
+    assert_eq!(victims(&mut tenants, 6).len(), 2);
+    assert_eq!(victims(&mut tenants, 7), ["large", "small", "tiny"]);
+}

@@ -416,3 +416,15 @@ fn the_scheduler_decides_as_tenants_do() {
         }
     }
 }
+
+#[test]
+fn a_queue_whose_flavor_is_gone_starts_nothing_until_it_is_back() {
+    let mut scheduler = scheduler(cluster(1, 8), teams(Tenants::default(), &["a"], 4));
+    scheduler.handle_flavor_removed("all", at(0)).expect("there are tenants");
+    scheduler.handle_group(gang("one", "a", 1, 2), at(0)).expect("sound");
+    assert!(run(&mut scheduler, at(0)).is_empty());
+    scheduler.handle_flavor(Flavor::new("all"), at(1)).expect("there are tenants");
+    assert_eq!(run(&mut scheduler, at(1)), ["default/one"]);
+    let mut without = Scheduler::new(cluster(1, 8), Framework::default(), Settings::default());
+    assert_eq!(without.handle_flavor_removed("all", at(0)), Err(QueueError::NoTenants));
+}

@@ -1,7 +1,8 @@
 //! Plans bind volumes, commits keep them, and two gangs never get one volume.
 
 use phalanx::model::{
-    AccessMode, LabelSelector, StorageCapacity, StorageDriver, VolumeBindings, VolumeClaim,
+    AccessMode, ClaimRef, LabelSelector, StorageCapacity, StorageDriver, VolumeBindings,
+    VolumeClaim,
 };
 use phalanx::place::VolumeProblem;
 use phalanx::reference::is_sound;
@@ -50,6 +51,24 @@ fn two_gangs_that_want_one_volume_conflict_by_name() {
     other.commit(&framework, &second).unwrap();
     cluster.remove_pod("default", "first-0").unwrap();
     cluster.commit(&framework, &second).unwrap();
+}
+
+#[test]
+fn a_volume_is_taken_only_for_the_access_that_it_offers() {
+    use AccessMode::{ReadOnlyMany, ReadWriteMany, ReadWriteOnce};
+    let place = |offered: &[AccessMode], asked: &[AccessMode]| {
+        let mut cluster = cluster(&["a"]);
+        let (offered, asked) = (offered.iter().copied(), asked.iter().copied());
+        cluster.set_storage(local("disk", 10, &["a"]).access(offered)).unwrap();
+        cluster.set_storage(claim("x", "local", 5).access(asked)).unwrap();
+        let group = gang("g", &[&["x"]]);
+        place_gang(&cluster, &Framework::default(), &group).unwrap().is_placed()
+    };
+    assert!(place(&[ReadWriteMany, ReadOnlyMany], &[ReadOnlyMany]));
+    assert!(place(&[ReadWriteMany, ReadOnlyMany], &[ReadOnlyMany, ReadWriteMany]));
+    assert!(!place(&[ReadWriteOnce], &[ReadWriteMany]));
+    assert!(!place(&[ReadWriteMany], &[ReadOnlyMany, ReadWriteMany]));
+    assert!(!place(&[], &[ReadWriteOnce]));
 }
 
 #[test]
@@ -169,4 +188,20 @@ fn explanations_name_the_claim() {
     ] {
         assert!(told.contains(line), "{told}");
     }
+}
+
+#[test]
+fn a_volume_is_set_aside_for_one_claim_and_its_successors_by_name_alone() {
+    let reference = |namespace: &str, name: &str, uid: &str| ClaimRef {
+        namespace: namespace.into(),
+        name: name.into(),
+        uid: uid.into(),
+    };
+    let mut claim = claim("x", "local", 5);
+    claim.uid = "1".into();
+    assert!(reference("default", "x", "1").means(&claim));
+    assert!(reference("default", "x", "").means(&claim));
+    assert!(!reference("default", "x", "2").means(&claim));
+    assert!(!reference("default", "y", "1").means(&claim));
+    assert!(!reference("other", "x", "1").means(&claim));
 }

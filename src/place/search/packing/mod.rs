@@ -11,6 +11,8 @@
 mod complete;
 mod instance;
 mod quick;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec::Vec;
 

@@ -621,4 +621,20 @@ mod tests {
         // Equal with the request: the smaller without it.
         assert_eq!(tree.compare(&side(0, 1), &side(1, 2)), Ordering::Greater);
     }
+
+    #[test]
+    fn ratios_compare_as_their_quotients_and_those_without_bound_are_largest() {
+        let ratio = |over: u128, under: u128| Ratio { over, under };
+        for (a, b) in (0..7).flat_map(|a| (0..7).map(move |b| (a, b))) {
+            for (c, d) in (0..7).flat_map(|c| (0..7).map(move |d| (c, d))) {
+                let expected = match (b, d) {
+                    (0, 0) => Ordering::Equal,
+                    (0, _) => Ordering::Greater,
+                    (_, 0) => Ordering::Less,
+                    _ => (a * d).cmp(&(c * b)),
+                };
+                assert_eq!(ratio(a, b).compare(ratio(c, d)), expected, "{a}/{b} {c}/{d}");
+            }
+        }
+    }
 }

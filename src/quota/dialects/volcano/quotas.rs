@@ -427,4 +427,40 @@ mod tests {
         assert_eq!(quotas.compare("full", "none"), Ordering::Less);
         assert_eq!(quotas.compare("none", "full"), Ordering::Greater);
     }
+
+    #[test]
+    fn the_share_of_a_queue_is_of_what_it_deserves_and_all_if_that_is_nothing() {
+        assert_eq!(queue("a", 1000.0, 250.0).configured_share(), 0.25);
+        assert_eq!(queue("a", 0.0, 250.0).configured_share(), 1.0);
+        assert_eq!(queue("a", 0.0, 0.0).configured_share(), 1.0);
+    }
+
+    #[test]
+    fn a_queue_that_has_what_it_deserves_is_passed_over_by_proportion_alone() {
+        let total = cpu(4000.0);
+        let queues = || alloc::vec![queue("full", 0.0, 3000.0), queue("half", 0.0, 1000.0)];
+        let none = Resources::default();
+        let mut proportion = queues();
+        proportion[1].request = cpu(3000.0);
+        let proportion = Quotas::proportion(&total, &none, proportion);
+        // Each deserves half: the first has more, the second less.
+        assert_eq!((proportion.overused("full"), proportion.overused("half")), (true, false));
+        assert!(!proportion.overused("unknown"));
+        let capacity = Quotas::capacity(&total, &none, queues());
+        assert!(!capacity.overused("full") && !capacity.overused("half"));
+    }
+
+    #[test]
+    fn of_equal_shares_a_queue_that_deserves_something_goes_first() {
+        let queues = || {
+            let mut late = queue("none", 0.0, 0.0);
+            late.share = 1.0;
+            alloc::vec![late, queue("full", 1000.0, 1000.0)]
+        };
+        let none = Resources::default();
+        let capacity = Quotas::capacity(&cpu(4000.0), &none, queues());
+        assert_eq!(capacity.compare("full", "none"), Ordering::Less);
+        assert_eq!(capacity.compare("none", "full"), Ordering::Greater);
+        assert_eq!(capacity.compare("none", "none"), Ordering::Equal);
+    }
 }

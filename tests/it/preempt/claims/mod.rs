@@ -194,3 +194,18 @@ fn every_claim_about_victims_holds_in_small_worlds() {
         assert!(counts.get(word).is_some_and(|count| count * share > worlds), "{counts:?}");
     }
 }
+
+/// Weaker bounds and a worse order change no answer: they show in the work.
+#[test]
+fn worlds_of_two_resources_take_few_steps_and_trials() {
+    let (framework, mut planner) = (Framework::default(), PreemptingPlanner::new());
+    let mut steps = 0;
+    for seed in 0..600 {
+        let case = Case::new(seed);
+        let (running, asked) = (case.world.running(), case.ask(1_000_000));
+        let answer = planner.place(&case.cluster, &framework, &running, asked).unwrap();
+        steps += answer.preempt().map_or(0, |preempt| preempt.steps);
+    }
+    let work = (steps, planner.trials());
+    assert!(work.0 <= 8_581 && work.1 <= 808, "{work:?}");
+}

@@ -345,3 +345,24 @@ fn what_can_move_is_not_evicted_and_no_answer_is_dearer_for_it() {
     println!("{cheaper} cheaper, {both} with victims and moves, {only_victims} with victims alone");
     assert!(cheaper > 100 && both > 10 && only_victims > 50);
 }
+
+/// Weaker bounds and a worse order change no answer: they show in the work.
+#[test]
+fn moves_in_small_clusters_take_few_steps_and_trials() {
+    let (framework, mut planner) = (Framework::default(), PreemptingPlanner::new());
+    let (mut steps, mut claims) = (0, [0; 3]);
+    for seed in 0..400 {
+        let case = Case::random(seed);
+        let (cluster, running, gang) = (case.cluster(), case.running(), case.group());
+        let answer = planner.place(&cluster, &framework, &running, case.request(&gang)).unwrap();
+        claims[2] += u32::from(answer.word() == "exhausted");
+        if let Some(preempt) = answer.preempt() {
+            steps += preempt.steps;
+            claims[0] += 1;
+            claims[1] += u32::from(preempt.is_least());
+        }
+    }
+    let work = (steps, planner.trials(), claims);
+    assert!(work.0 <= 9_300 && work.1 <= 1_326, "{work:?}");
+    assert!(claims[1] >= 72 && claims[2] == 0, "{work:?}");
+}
