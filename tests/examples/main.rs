@@ -13,6 +13,8 @@ mod fgd;
 mod fgd_plain;
 #[path = "../../examples/throughput/figures.rs"]
 mod figures;
+#[path = "../../examples/throughput/peers/mod.rs"]
+mod peers;
 mod place_gang;
 mod replay;
 #[allow(dead_code, reason = "the program reports of gangs one after another too")]
