@@ -7,17 +7,21 @@
 //! are of one core, and of the whole simulation; a decision is a job that is started.
 //!
 //! `-- ends` is the conservative rule: the time of a pass after the end of one job with 500, 1,000 and
-//! 2,000 waiting, each of which has a promise. `--backlog N` takes another number.
+//! 2,000 waiting, each of which has a promise. `--backlog N` takes another number. `--one-in N` makes
+//! each so many-th job one that is judged by more than room: in turn one of subgroups, with pods
+//! that keep apart, with host ports, and with devices. The line is then promised otherwise.
 
 use std::time::{Duration, Instant};
 
-use phalanx::plugins::Fit;
+use phalanx::model::{Device, DeviceRequest, LabelSelector, PodAffinityTerm};
+use phalanx::plugins::{DeviceFit, Fit, InterPodAffinity, NodePorts};
 use phalanx::queue::{Backfill, Gone, Settings};
 use phalanx::simulate::{Estimates, Job, Random, Simulation};
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Strategy, Time};
 
 const NODES: u32 = 1_000;
 const SEED: u64 = 18;
+const HOST: &str = "kubernetes.io/hostname";
 
 /// Machines that jobs run on, and the size of jobs.
 #[derive(Clone, Copy)]
@@ -51,9 +55,31 @@ impl Machine {
         let mut cluster = Cluster::new();
         for index in 0..NODES {
             let node = Node::new(format!("node-{index}")).tie_rank(i64::from(index));
-            cluster.add_node(node.capacity(self.resource, self.per_node)).expect("names differ");
+            let node =
+                node.capacity(self.resource, self.per_node).label(HOST, format!("node-{index}"));
+            let device = || Device::new("gpu", "A100").capacity("share", 1_000);
+            cluster.add_node(node.device(device()).device(device())).expect("names differ");
         }
         cluster
+    }
+
+    /// A job that more than room decides about: which of the kinds, and its size.
+    fn odd(self, name: String, size: u32, kind: usize) -> PodGroup {
+        let size = size.min(4);
+        let pod = Pod::new().request(self.resource, 1);
+        let apart = PodAffinityTerm::new(HOST, LabelSelector::label("kind", "apart"));
+        let pod = match kind % 4 {
+            0 => {
+                let part = |at| {
+                    PodGroup::gang(format!("{name}-{at}"), size).pods(size as usize, pod.clone())
+                };
+                return PodGroup::gang(&name, 2).group(part(0)).group(part(1));
+            }
+            1 => pod.label("kind", "apart").anti_affinity(apart),
+            2 => pod.host_port("TCP", 8_080),
+            _ => pod.device(DeviceRequest::share("gpu", "share", 300)),
+        };
+        PodGroup::gang(name, size).pods(size as usize, pod)
     }
 
     /// Whole nodes, and one pod for the rest.
@@ -119,16 +145,25 @@ impl Machine {
 
     /// Ends jobs one by one under the conservative rule while so many wait, and prints the median
     /// time of an end with its pass, and a sum of the promised starts.
-    fn ends(self, backlog: usize, rounds: usize) {
-        let framework = Framework::builder().filter(Fit).strategy(Strategy::Kubernetes).build();
-        let framework = framework.expect("one filter");
+    fn ends(self, backlog: usize, rounds: usize, one_in: usize) {
+        let framework = Framework::builder().filter(Fit);
+        let framework = if one_in > 0 {
+            framework.filter(InterPodAffinity::default()).filter(NodePorts).filter(DeviceFit)
+        } else {
+            framework
+        };
+        let framework = framework.strategy(Strategy::Kubernetes).build().expect("filters");
         let settings = Settings::new().backfill(Backfill::conservative());
         let mut scheduler = Scheduler::new(self.cluster(), framework, settings);
         let mut random = Random::new(SEED);
         let mut submit = |scheduler: &mut Scheduler, index: usize, now: Time| {
             let size = self.sizes[random.below(self.sizes.len() as u64) as usize];
             let run = Duration::from_millis(random.within(3_600_000, 14_400_000));
-            let gang = self.gang(format!("job-{index}"), size).run_time_estimate(run);
+            let name = format!("job-{index}");
+            let is_odd = one_in > 0 && index.is_multiple_of(one_in);
+            let gang =
+                if is_odd { self.odd(name, size, index / one_in) } else { self.gang(name, size) };
+            let gang = gang.run_time_estimate(run);
             scheduler.handle_group(gang, now).expect("jobs are sound");
         };
         let mut running = Vec::new();
@@ -224,7 +259,7 @@ fn main() {
         println!("machine     backlog  promises  promising ms  median end ms  slowest end ms  sum");
         for machine in named {
             for &backlog in &backlogs {
-                machine.ends(backlog, value("--rounds", 5));
+                machine.ends(backlog, value("--rounds", 5), value("--one-in", 0));
             }
         }
         return;

@@ -8,6 +8,7 @@ mod claims;
 mod common;
 mod day;
 mod figures;
+mod peers;
 mod preempt;
 mod report;
 mod scene;
@@ -38,6 +39,7 @@ const PROGRAM: Program = Program {
 Usage: throughput --nodes N --pods P [options]
        throughput --preempt [--nodes N] [--gang G] [--topology] [options]
        throughput --claims [--nodes N] [--gang G] [--simd LEVEL] [--output O]
+       throughput --scheduler-perf [--divide D] [--only NAME] [--simd LEVEL] [--output O]
        throughput --day [--nodes N] [--racks R] [--seed S] [--seconds T] [--simd LEVEL] [--output O]
 
   --gang G          members of a gang                                  (1)
@@ -64,6 +66,10 @@ Usage: throughput --nodes N --pods P [options]
                     unless given
   --queues Q        with --preempt: the gangs belong to Q queues that have borrowed the quota of
                     the new gang's, and who yields is searched over quota and room (0: no tenants)
+  --scheduler-perf  workloads of kube-scheduler's own benchmark, and benchmarks of other schedulers, in
+                    process, beside the figures of theirs; the text says which include an API server
+  --divide D        one part in D of each size                         (1)
+  --only NAME       only workloads that have this in their names
   --day             an hour of two schedulers on one cluster: --nodes is 5000 then unless given
   --seed S          what is drawn on that day                          (1)
   --seconds T       how long it is, of virtual time                    (3600)
@@ -116,9 +122,12 @@ are all that is held, at a sixth of the day and at its end; plans is a hash of a
         "--seed",
         "--seconds",
         "--queues",
+        "--divide",
+        "--only",
         "--output",
     ],
-    flags: &["--mixed", "--topology", "--unpruned", "--first-use", "--preempt", "--claims", "--day"],
+    flags: &["--mixed", "--topology", "--unpruned", "--first-use", "--preempt", "--claims", "--day",
+        "--scheduler-perf"],
 };
 
 fn main() -> ExitCode {
@@ -126,8 +135,12 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
-    let day = arguments.flag("--day");
-    let scene = if day || arguments.flag("--claims") { Scene::default() } else { read(arguments)? };
+    let (day, peers) = (arguments.flag("--day"), arguments.flag("--scheduler-perf"));
+    let scene = if day || peers || arguments.flag("--claims") {
+        Scene::default()
+    } else {
+        read(arguments)?
+    };
     let threads = arguments.number("--threads", 1, 1..=1_024)? as usize;
     let mode = arguments.word("--mode", &["fast", "reference", "both"])?;
     let output = arguments.word("--output", &["text", "json"])?;
@@ -141,6 +154,13 @@ fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
         let figures = day.measure(straight_pass_us(&day.scene()), allocated);
         let text = if output == "json" { figures.json() } else { figures.text() };
         return Ok(Finish::with(u8::from(!figures.is_equal()), text));
+    }
+    if peers {
+        let divide = arguments.number("--divide", 1, 1..=1_000_000)? as usize;
+        let rows = peers::measure(divide, arguments.value("--only").unwrap_or_default());
+        let rows = rows.map_err(|error| Mistake::Input(error.to_string()))?;
+        let text = if output == "json" { peers::json(&rows) } else { peers::text(&rows, divide) };
+        return Ok(Finish::with(0, text));
     }
     if arguments.flag("--claims") {
         let nodes = arguments.number("--nodes", 1_000, 1..=10_000_000)? as usize;

@@ -1,5 +1,8 @@
 //! Committing a plan: changed nodes are checked again, then all pods are bound or none.
 
+#[cfg(test)]
+mod tests;
+
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -9,7 +12,7 @@ use crate::base::{ObjectName, RowSet};
 use crate::claims::lost;
 use crate::framework::device_fit::still_fit;
 use crate::framework::{Evaluation, Framework, Rejection};
-use crate::model::{Pod, PodGroup};
+use crate::model::{Pod, PodGroup, PodShape};
 use crate::place::topology::pinned::leaders_of;
 use crate::state::DeviceNeed;
 use crate::state::journal::{Change, Moment};
@@ -172,12 +175,7 @@ impl Cluster {
             self.recheck(framework, plan, &moved)?;
             self.check_whole(plan)?;
         }
-        let same = self.has_nodes_of(plan);
-        self.bind_all::<_, CommitError>(plan.assignments(), |cluster, assignment| {
-            let row = if same { Some(assignment.row()) } else { cluster.row_in(assignment) };
-            let row = row.ok_or_else(|| gone(assignment))?;
-            Ok((assignment.pod(), row, assignment.held().cloned()))
-        })?;
+        self.bind_plan(plan)?;
         if !plan.volumes.is_empty() {
             for assignment in plan.assignments() {
                 if let Some(bindings) = assignment.volumes() {
@@ -204,6 +202,49 @@ impl Cluster {
         }
     }
 
+    /// [`Cluster::commit`] in a working copy, where other plans need not know that nothing has changed
+    /// if this one does not hold: it is judged where it is bound, so that nothing is copied.
+    pub(crate) fn commit_in_place(
+        &mut self,
+        framework: &Framework,
+        plan: &Plan,
+    ) -> Result<(), CommitError> {
+        let is_plain = |shape: &Arc<PodShape>| shape.volumes.is_empty() && shape.claims.is_empty();
+        let moved = Moved::since(self, plan.basis);
+        let shapes = plan.roster.shapes();
+        if moved == Moved::Nothing || !plan.volumes.is_empty() || !shapes.iter().all(is_plain) {
+            return self.commit(framework, plan);
+        }
+        self.check_whole(plan)?;
+        let mut bound = 0;
+        let mut bind = |assignment: Assignment<'_>| {
+            let row = self.judge(framework, assignment, &moved)?;
+            let one = core::iter::once((assignment.pod(), row, assignment.held().cloned()));
+            self.bind_all::<_, CommitError>(one, |_, item| Ok(item))?;
+            bound += 1;
+            Ok(())
+        };
+        let held = plan.assignments().try_for_each(&mut bind);
+        let held = held.and_then(|()| self.check_domains(plan));
+        if held.is_err() {
+            for assignment in plan.assignments().take(bound) {
+                let pod = assignment.pod();
+                self.remove_pod(pod.namespace(), &pod.name)?;
+            }
+        }
+        held
+    }
+
+    /// Binds all pods of a plan, or none; nothing is judged.
+    pub(crate) fn bind_plan(&mut self, plan: &Plan) -> Result<(), CommitError> {
+        let same = self.has_nodes_of(plan);
+        self.bind_all::<_, CommitError>(plan.assignments(), |cluster, assignment| {
+            let row = if same { Some(assignment.row()) } else { cluster.row_in(assignment) };
+            let row = row.ok_or_else(|| gone(assignment))?;
+            Ok((assignment.pod(), row, assignment.held().cloned()))
+        })
+    }
+
     fn recheck(
         &self,
         framework: &Framework,
@@ -212,52 +253,68 @@ impl Cluster {
     ) -> Result<(), CommitError> {
         let mut txn = self.txn().rearranging();
         for assignment in plan.assignments() {
-            let row = txn.row_in(assignment).ok_or_else(|| gone(assignment))?;
-            txn.check_volumes(assignment, row)?;
-            let shape = assignment.pod().shape();
-            let mut filters = framework.filters().iter();
-            let local = filters.all(|filter| filter.declare(shape).is_node_local());
-            if !local || moved.concerns(row) || !shape.claims.is_empty() {
-                let evaluation = Evaluation::new(framework, &txn, shape, None, crate::Time::ZERO);
-                if let Some(node) = txn.view(row)
-                    && let Err(rejection) = evaluation.filter(node)
-                {
-                    let filter = match rejection {
-                        Rejection::Filter(plugin, _) | Rejection::Refused(plugin, _) => {
-                            framework.filters()[plugin].name().to_string()
-                        }
-                        Rejection::Narrowed => String::from("preparation"),
-                    };
-                    return Err(CommitError::Conflict {
-                        pod: full_name(assignment),
-                        pod_key: assignment.pod().key,
-                        node: assignment.node().to_string(),
-                        node_id: node.id(),
-                        node_key: node.key(),
-                        filter,
-                    });
-                }
-                let held = assignment.held();
-                if held.is_some() || !shape.devices.is_empty() {
-                    let needs = DeviceNeed::of(&txn, shape);
-                    if !txn.view(row).is_some_and(|node| still_fit(node, &needs, held)) {
-                        let node = assignment.node().to_string();
-                        return Err(CommitError::Devices { pod: full_name(assignment), node });
-                    }
-                }
-            }
-            if !shape.claims.is_empty()
-                && let Some(device) = lost(&txn, shape, assignment.allocations())
-            {
-                let node = assignment.node().to_string();
-                return Err(CommitError::Claim { pod: full_name(assignment), node, device });
-            }
+            let row = txn.judge(framework, assignment, moved)?;
             let (held, volumes) = (assignment.held().cloned(), assignment.volumes());
             txn.place_bound(assignment.pod(), row, held, volumes)?;
         }
+        txn.check_domains(plan)
+    }
+
+    /// Whether a pod of a plan can still go where the plan puts it; its row.
+    fn judge(
+        &self,
+        framework: &Framework,
+        assignment: Assignment<'_>,
+        moved: &Moved,
+    ) -> Result<Row, CommitError> {
+        let row = self.row_in(assignment).ok_or_else(|| gone(assignment))?;
+        self.check_volumes(assignment, row)?;
+        let shape = assignment.pod().shape();
+        let mut filters = framework.filters().iter();
+        let local = filters.all(|filter| filter.declare(shape).is_node_local());
+        if !local || moved.concerns(row) || !shape.claims.is_empty() {
+            let evaluation = Evaluation::new(framework, self, shape, None, crate::Time::ZERO);
+            if let Some(node) = self.view(row)
+                && let Err(rejection) = evaluation.filter(node)
+            {
+                let filter = match rejection {
+                    Rejection::Filter(plugin, _) | Rejection::Refused(plugin, _) => {
+                        framework.filters()[plugin].name().to_string()
+                    }
+                    Rejection::Narrowed => String::from("preparation"),
+                };
+                return Err(CommitError::Conflict {
+                    pod: full_name(assignment),
+                    pod_key: assignment.pod().key,
+                    node: assignment.node().to_string(),
+                    node_id: node.id(),
+                    node_key: node.key(),
+                    filter,
+                });
+            }
+            let held = assignment.held();
+            if held.is_some() || !shape.devices.is_empty() {
+                let needs = DeviceNeed::of(self, shape);
+                if !self.view(row).is_some_and(|node| still_fit(node, &needs, held)) {
+                    let node = assignment.node().to_string();
+                    return Err(CommitError::Devices { pod: full_name(assignment), node });
+                }
+            }
+        }
+        if !shape.claims.is_empty()
+            && let Some(device) = lost(self, shape, assignment.allocations())
+        {
+            let node = assignment.node().to_string();
+            return Err(CommitError::Claim { pod: full_name(assignment), node, device });
+        }
+        Ok(row)
+    }
+
+    /// Whether the nodes of a plan, whose pods are on them, are in the domains chosen.
+    fn check_domains(&self, plan: &Plan) -> Result<(), CommitError> {
         for domain in &plan.domains {
             for assignment in plan.assignments_in(domain.first, domain.end) {
-                let node = txn.row_in(assignment).and_then(|row| txn.view(row));
+                let node = self.row_in(assignment).and_then(|row| self.view(row));
                 let holds = |node: NodeView<'_>| {
                     let island = domain.value();
                     domain.holds(node)
@@ -468,133 +525,4 @@ fn full_name(assignment: Assignment<'_>) -> ObjectName {
 
 fn gone(assignment: Assignment<'_>) -> CommitError {
     CommitError::NodeGone { pod: full_name(assignment), node: assignment.node().to_string() }
-}
-
-#[cfg(test)]
-mod tests {
-    use alloc::format;
-
-    use super::*;
-    use crate::model::{Node, Pod, PodGroup};
-    use crate::place::{Outcome, place_gang};
-
-    fn node(name: &str) -> Node {
-        Node::new(name).capacity("cpu", 12)
-    }
-
-    fn cluster(nodes: usize) -> Cluster {
-        let mut cluster = Cluster::new();
-        for number in 0..nodes {
-            cluster.add_node(node(&format!("n{number:03}"))).unwrap();
-        }
-        cluster
-    }
-
-    fn plan(cluster: &Cluster, framework: &Framework, name: &str, pods: usize) -> Plan {
-        let group = PodGroup::gang(name, pods as u32).pods(pods, Pod::new().request("cpu", 1));
-        match place_gang(cluster, framework, &group).unwrap() {
-            Outcome::Placed(plan) => plan,
-            other => panic!("{other}"),
-        }
-    }
-
-    fn places(plan: &Plan) -> Vec<(String, String)> {
-        plan.assignments().map(|a| (a.pod().name.clone(), a.node().to_string())).collect()
-    }
-
-    #[test]
-    fn plans_share_the_nodes_until_one_changes() {
-        let framework = Framework::default();
-        let mut cluster = cluster(600);
-        let first = plan(&cluster, &framework, "a", 8);
-        let second = plan(&cluster, &framework, "b", 4);
-        let before = Arc::strong_count(&cluster.columns.spec);
-        let copies = [first.clone(), second.clone()];
-        assert_eq!(Arc::strong_count(&cluster.columns.spec), before + 2);
-        drop(copies);
-        assert!(cluster.has_nodes_of(&first) && cluster.has_nodes_of(&second));
-        assert!(cluster.clone().has_nodes_of(&first));
-
-        cluster.commit(&framework, &first).unwrap();
-        assert!(cluster.has_nodes_of(&second), "pods change no node");
-        let (shown, debug) = (places(&second), format!("{second:?}"));
-        cluster.remove_node("n599").unwrap();
-        cluster.update_node(&node("n000").label("zone", "z")).unwrap();
-        assert!(!cluster.has_nodes_of(&first));
-        assert!(Arc::ptr_eq(&first.nodes, &second.nodes));
-        let same = (0..600).filter(|&row| {
-            let (own, planned) = (&cluster.columns.spec[row], &second.nodes[row]);
-            matches!((own, planned), (Some(own), Some(planned)) if Arc::ptr_eq(own, planned))
-        });
-        assert_eq!(same.count(), 598, "only what changed is copied");
-        assert_eq!((places(&second), format!("{second:?}")), (shown, debug));
-        cluster.commit(&framework, &second).unwrap();
-        assert_eq!(cluster.pod_count(), 12);
-        assert!(size_of::<crate::state::plan::PlanMember>() <= 8);
-    }
-
-    #[test]
-    fn rows_used_anew_are_told_apart_and_names_are_found_again() {
-        let framework = Framework::default();
-        let mut cluster = cluster(2);
-        let planned = plan(&cluster, &framework, "a", 8);
-        // The rows change places.
-        cluster.remove_node("n000").unwrap();
-        cluster.remove_node("n001").unwrap();
-        let gone = cluster.commit(&framework, &planned).unwrap_err();
-        assert!(matches!(gone, CommitError::NodeGone { .. }), "{gone}");
-        cluster.add_node(node("n000")).unwrap();
-        cluster.add_node(node("n001")).unwrap();
-        cluster.commit(&framework, &planned).unwrap();
-        for (pod, node) in places(&planned) {
-            assert_eq!(cluster.pod("default", &pod).unwrap().node().unwrap().name(), node);
-        }
-    }
-
-    #[test]
-    fn a_plan_that_fails_midway_leaves_groups_and_names_as_they_were() {
-        let framework = Framework::default();
-        let mut cluster = cluster(4);
-        let planned = plan(&cluster, &framework, "a", 8);
-        let taken = Pod::new().name("a-5").in_group("other").on("n003");
-        cluster.add_pod(taken).unwrap();
-        let error = cluster.commit(&framework, &planned).unwrap_err();
-        assert_eq!(error, StateError::PodExists("default/a-5".parse().unwrap()).into());
-        assert_eq!((cluster.pod_count(), cluster.group_pods("default/a").count()), (1, 0));
-        assert_eq!(cluster.group_pods("default/other").count(), 1);
-        cluster.remove_pod("default", "a-5").unwrap();
-        cluster.commit(&framework, &planned).unwrap();
-        assert_eq!(cluster.group_pods("default/a").count(), 8);
-        cluster.remove_pod("default", "a-3").unwrap();
-        assert_eq!(cluster.group_pods("default/a").count(), 7);
-    }
-
-    #[test]
-    fn pods_of_several_shapes_and_groups_are_linked_as_if_bound_one_by_one() {
-        let framework = Framework::default();
-        let mut cluster = cluster(9);
-        let mut tree = PodGroup::gang("tree", 2);
-        for name in ["left", "right"] {
-            let mut leaf = PodGroup::gang(name, 4);
-            for number in 0..4 {
-                let pod = Pod::new().name(format!("{name}-{number}"));
-                leaf = leaf.pod(pod.request("cpu", 1 + number % 2));
-            }
-            tree = tree.group(leaf);
-        }
-        let outcome = place_gang(&cluster, &framework, &tree).unwrap();
-        cluster.commit(&framework, outcome.plan().unwrap()).unwrap();
-        for name in ["left", "right"] {
-            let group = format!("default/{name}");
-            let mut pods: Vec<_> =
-                cluster.group_pods(&group).map(|p| p.name().to_string()).collect();
-            pods.sort();
-            assert_eq!(pods, [0, 1, 2, 3].map(|number| format!("{name}-{number}")));
-            for (left, pod) in pods.iter().enumerate().rev() {
-                cluster.remove_pod("default", pod).unwrap();
-                assert_eq!(cluster.group_pods(&group).count(), left);
-            }
-        }
-        assert_eq!(cluster.pod_count(), 0);
-    }
 }

@@ -13,6 +13,8 @@ mod fgd;
 mod fgd_plain;
 #[path = "../../examples/throughput/figures.rs"]
 mod figures;
+#[path = "../../examples/throughput/peers/mod.rs"]
+mod peers;
 mod place_gang;
 mod processes;
 mod replay;

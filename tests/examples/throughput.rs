@@ -1,4 +1,5 @@
-//! The busy day of `throughput`, on a small cluster for a few seconds.
+//! The busy day of `throughput`, on a small cluster for a few seconds; and the workloads of other
+//! schedulers' benchmarks, small.
 
 use std::collections::BTreeMap;
 
@@ -73,4 +74,27 @@ fn arrivals_are_drawn_as_they_are_described() {
     near(kinds[Kind::Spread as usize], 0.05);
     near(kinds[Kind::Repel as usize], 0.05);
     near(known, 0.6);
+}
+
+#[test]
+fn workloads_of_peers_bind_all_their_pods() {
+    const DIVIDE: usize = 100;
+    let rows = crate::peers::measure(DIVIDE, "").unwrap();
+    let json: Vec<serde_json::Value> = serde_json::from_str(&crate::peers::json(&rows)).unwrap();
+    let text = crate::peers::text(&rows, DIVIDE);
+    assert!(text.contains("WITH AN API SERVER"), "{text}");
+    let mut sections = BTreeMap::<&str, usize>::new();
+    for row in &json {
+        let (name, section) = (row["name"].as_str().unwrap(), row["section"].as_str().unwrap());
+        assert!(text.contains(name));
+        *sections.entry(section).or_default() += 1;
+        assert_eq!(row["bound"], row["pods"], "{name}: every pod has a place");
+        assert!(row["per_s"].as_f64().unwrap() > 0.0, "{name}");
+        let is_of_server = row["theirs_with_server"].as_bool().unwrap();
+        assert_eq!(is_of_server, section.starts_with('4') || section == "7", "{name}");
+    }
+    let expected = ["10", "4.1", "4.2", "4.3", "4.4", "4.5", "4.6", "4.7", "4.8", "7", "8"];
+    assert_eq!(sections.keys().copied().collect::<Vec<_>>(), expected);
+    assert!(json.len() > 60, "{} rows", json.len());
+    assert_eq!(crate::peers::measure(DIVIDE, "KAI allocate").unwrap().len(), 3);
 }

@@ -79,7 +79,7 @@ impl Availability {
         for (row, least) in nodes.least(from, to) {
             let Some(empty) = self.empty.get(row.index()) else { continue };
             let mut taken = empty.clone();
-            taken.subtract(&least);
+            taken.subtract(&Demand::of_amounts(least));
             let Some(before) = self.taken.get_mut(row.index()) else { continue };
             if *before == taken {
                 continue;

@@ -8,13 +8,15 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use smallvec::SmallVec;
+
 use crate::model::PodShape;
 use crate::queue::groups::{MemberState, QueuedGroup};
 use crate::state::{Cluster, ResourceId};
 
 /// Amounts by number of resource; absent ones are zero.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::queue) struct Demand(Vec<i64>);
+pub(in crate::queue) struct Demand(SmallVec<[i64; 4]>);
 
 /// Numbers of the resources that groups request.
 #[derive(Debug, Clone, Default)]
@@ -22,8 +24,8 @@ pub(in crate::queue) struct ResourceNumbers(Vec<Box<str>>);
 
 impl Demand {
     /// Amounts by number.
-    pub(in crate::queue) fn of_amounts(amounts: Vec<i64>) -> Demand {
-        Demand(amounts)
+    pub(in crate::queue) fn of_amounts(amounts: impl IntoIterator<Item = i64>) -> Demand {
+        Demand(amounts.into_iter().collect())
     }
 
     pub(in crate::queue) fn add(&mut self, other: &Demand) {
@@ -70,6 +72,11 @@ impl Demand {
     /// The amounts by number.
     pub(in crate::queue) fn amounts(&self) -> &[i64] {
         &self.0
+    }
+
+    /// The amounts above zero, with their numbers.
+    pub(in crate::queue) fn needs(&self) -> impl Iterator<Item = (usize, i64)> {
+        self.0.iter().copied().enumerate().filter(|(_, amount)| *amount > 0)
     }
 
     /// Lowers each amount to another's.
@@ -163,14 +170,14 @@ mod tests {
 
     #[test]
     fn what_is_absent_counts_as_zero() {
-        let (one, two) = (Demand(alloc::vec![5]), Demand(alloc::vec![5, 0, 1]));
+        let (one, two) = (Demand::of_amounts([5]), Demand::of_amounts([5, 0, 1]));
         assert!(two.covers(&one) && !one.covers(&two) && one.covers(&Demand::default()));
         let mut sum = one.clone();
         sum.add(&two);
-        assert_eq!(sum, Demand(alloc::vec![10, 0, 1]));
+        assert_eq!(sum, Demand::of_amounts([10, 0, 1]));
         sum.subtract(&two);
         assert!(sum.covers(&one) && one.covers(&sum));
         // A need below zero asks for nothing.
-        assert!(Demand::default().covers(&Demand(alloc::vec![-1])));
+        assert!(Demand::default().covers(&Demand::of_amounts([-1])));
     }
 }

@@ -7,15 +7,16 @@ use core::time::Duration;
 use super::BackfillLine;
 use super::demand::Demand;
 use super::line::{ClassId, Turn};
-use super::promise::{Guard, Standing, Then};
+use super::promise::{Guard, Standing};
 use super::reads::Reads;
 use super::walk::{Ahead, Candidate, Walk};
+use super::working_copy::{Beside, WorkingCopy};
 use crate::base::Time;
 use crate::queue::groups::QueuedGroup;
 use crate::queue::line::shortage::KnownRoom;
 use crate::queue::terms::ids::GroupId;
 use crate::queue::terms::shortage::Shortage;
-use crate::state::{Cluster, Plan};
+use crate::state::Plan;
 
 /// The earliest start of the first of the line.
 pub(in crate::queue) enum HeadStart {
@@ -102,54 +103,43 @@ impl BackfillLine {
         let old = reads.holds().promise(id);
         let old = old.filter(|(.., losses)| *losses == self.losses).map(|(at, ..)| at);
         let mut tree = None;
-        let mut later: Option<Cluster> = None;
         let mut free = free.clone();
         let class = self.class_of(reads, id);
-        let mut room = class.and_then(|class| {
-            self.too_little_room(reads, class)?;
-            Some((class, self.tally.room_of(class)?))
-        });
-        // Groups that have ended by then and are still in the working copy.
+        let is_short = class.is_some_and(|class| self.too_little_room(reads, class).is_some());
+        let class = class.filter(|_| is_short);
         let mut ended: Vec<GroupId> = Vec::new();
-        let mut last = None;
+        let (mut last, mut was_tried) = (None, false);
         while let Some((at, groups)) = self.tally.add_releases(last, from, &demand, &mut free) {
             last = Some(at);
             ended.extend(groups);
             let known = reads.promised_plan(id).filter(|_| old == Some(at));
-            let (plan, then) = if let Some(plan) = known {
-                (plan, None)
-            } else {
-                let mut without = later.take().unwrap_or_else(|| reads.cluster().clone());
-                for group in ended.drain(..) {
-                    reads.release_from(group, &mut without);
-                }
-                if let Some((class, room)) = &mut room
-                    && let Some(alike) = self.line.alike(*class)
-                    && !room.suffices(&without, reads.framework(), alike)
+            let is_known = known.is_some();
+            let plan = known.or_else(|| {
+                was_tried = true;
+                let BackfillLine { copy, line, later, .. } = self;
+                let kept = copy.take();
+                let copy = copy.insert(WorkingCopy::at_end_of(kept, reads, &ended));
+                if let Some(class) = class
+                    && let Some(alike) = line.alike(class)
+                    && !copy.has_room_for(reads.framework(), class, alike)
                 {
-                    later = Some(without);
-                    continue;
+                    return None;
                 }
-                let mut with = without.clone();
                 // The place that was promised for another time, where it will do.
                 let own = reads.promised_plan(id).filter(|_| old.is_some());
-                let plan = own.filter(|plan| with.commit(reads.framework(), plan).is_ok());
-                let plan = plan.or_else(|| {
+                let own = own.filter(|plan| copy.take(reads.framework(), plan));
+                own.or_else(|| {
                     tree = tree.take().or_else(|| reads.tree_of(id));
-                    let plan = self.later.place(reads, id, tree.as_ref()?, &without, at)?;
-                    with.commit(reads.framework(), &plan).is_ok().then_some(plan)
-                });
-                let Some(plan) = plan else {
-                    later = Some(without);
-                    continue;
-                };
-                (plan, Some(Then { without, with }))
-            };
+                    let plan = later.place(reads, id, tree.as_ref()?, copy.cluster(), at)?;
+                    copy.take(reads.framework(), &plan).then_some(plan)
+                })
+            });
+            let Some(plan) = plan else { continue };
             free.subtract(&self.tally.demand_of(&plan));
-            self.standing = Some(Standing { head: id, at, free, then });
+            self.standing = Some(Standing { head: id, at, free, is_copied: !is_known });
             return HeadStart::At(at, plan);
         }
-        let is_empty = later.is_some_and(|later| later.pod_count() == 0);
+        let is_empty = was_tried && reads.is_empty_without(&ended);
         if is_empty { HeadStart::Infeasible } else { HeadStart::Unknown }
     }
 
@@ -275,7 +265,7 @@ impl BackfillLine {
             return Verdict::Waits(standing.shortage(reads));
         }
         if outlasts && let Some(mut standing) = self.standing.take() {
-            standing.then = standing.then.take().or_else(|| self.at_promise(reads, &standing));
+            standing.is_copied = standing.is_copied || self.is_kept_in_copy(reads, &standing);
             self.guard = Some(Guard { standing, moved: None, taken_up: false });
         }
         let is_counted = self.alike(class).is_some();
@@ -283,17 +273,14 @@ impl BackfillLine {
         Verdict::Try(Attempt { class, demand, outlasts, room })
     }
 
-    /// The cluster at the promised start; `None` if the promise does not hold.
-    fn at_promise(&mut self, reads: Reads<'_>, standing: &Standing) -> Option<Then> {
-        let plan = reads.promised_plan(standing.head)?;
-        let mut without = reads.cluster().clone();
+    /// Makes the working copy the cluster at the promised start. Returns whether the promise holds.
+    fn is_kept_in_copy(&mut self, reads: Reads<'_>, standing: &Standing) -> bool {
+        let Some(plan) = reads.promised_plan(standing.head) else { return false };
         self.tally.read_running(reads);
-        for group in self.tally.ended_by(standing.at) {
-            reads.release_from(group, &mut without);
-        }
-        let mut with = without.clone();
-        with.commit(reads.framework(), &plan).ok()?;
-        Some(Then { without, with })
+        let ended: Vec<GroupId> = self.tally.ended_by(standing.at).collect();
+        let kept = self.copy.take();
+        let copy = self.copy.insert(WorkingCopy::at_end_of(kept, reads, &ended));
+        copy.take(reads.framework(), &plan)
     }
 
     /// The shortage of a group that runs beyond the promised start, if its plan may not be taken
@@ -313,18 +300,28 @@ impl BackfillLine {
 
     /// Takes a plan up at the promised start, beside the first of the line.
     fn keep_promise(&mut self, reads: Reads<'_>, guard: &mut Guard, plan: &Plan) -> Option<()> {
-        let Standing { head, at, then, .. } = &mut guard.standing;
-        let then = then.as_mut()?;
-        then.without.commit(reads.framework(), plan).ok()?;
+        let Standing { head, at, is_copied, .. } = guard.standing;
+        let copy = self.copy.as_mut().filter(|_| is_copied)?;
+        let head_plan = match copy.take_beside(reads.framework(), plan) {
+            Beside::Neither => return None,
+            Beside::Both => {
+                guard.taken_up = true;
+                return Some(());
+            }
+            Beside::Alone(head_plan) => head_plan,
+        };
         guard.taken_up = true;
-        if then.with.commit(reads.framework(), plan).is_err() {
-            let tree = reads.tree_of(*head)?;
-            let elsewhere = self.later.place(reads, *head, &tree, &then.without, *at)?;
-            let mut with = then.without.clone();
-            with.commit(reads.framework(), &elsewhere).ok()?;
-            then.with = with;
-            guard.moved = Some(elsewhere);
+        let later = &mut self.later;
+        let elsewhere = reads.tree_of(head).and_then(|tree| {
+            let plan = later.place(reads, head, &tree, copy.cluster(), at)?;
+            copy.take(reads.framework(), &plan).then_some(plan)
+        });
+        if elsewhere.is_none() {
+            copy.pop();
+            copy.put_back(head_plan);
+            return None;
         }
+        guard.moved = elsewhere;
         Some(())
     }
 
@@ -332,15 +329,20 @@ impl BackfillLine {
     /// own. Whether it is free by now is for the attempt to say.
     pub(in crate::queue) fn place_beside(&mut self, reads: Reads<'_>, id: GroupId) -> Option<Plan> {
         let tree = reads.tree_of(id)?;
-        let Standing { at, then, .. } = &self.guard.as_ref()?.standing;
-        self.later.place(reads, id, &tree, &then.as_ref()?.with, *at)
+        let Standing { at, is_copied, .. } = self.guard.as_ref()?.standing;
+        let copy = self.copy.as_ref().filter(|_| is_copied)?;
+        self.later.place(reads, id, &tree, copy.cluster(), at)
     }
 
     /// A group has started at a place that was found beside the first of the line.
     pub(in crate::queue) fn take_up_beside(&mut self, reads: Reads<'_>, plan: &Plan) {
-        if let Some(guard) = &mut self.guard {
-            guard.take_up(reads, plan);
-        }
+        let Some(guard) = &mut self.guard else { return };
+        // Another plan may have been taken up there in part.
+        let is_copied = guard.standing.is_copied && !guard.taken_up;
+        guard.standing.is_copied = is_copied
+            && self.copy.as_mut().is_some_and(|copy| {
+                matches!(copy.take_beside(reads.framework(), plan), Beside::Both)
+            });
     }
 
     /// The end of an attempt. Returns the first of the line with its new place, if it had to move

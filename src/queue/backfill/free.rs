@@ -50,7 +50,7 @@ impl Free {
 
     /// The sums.
     pub(in crate::queue) fn sum(&self) -> Demand {
-        Demand::of_amounts(self.sum.clone())
+        Demand::of_amounts(self.sum.iter().copied())
     }
 }
 
@@ -63,6 +63,6 @@ pub(in crate::queue) fn free_by_row<'a>(
         let node = cluster.view(row);
         let free = |id: &Option<ResourceId>| node.zip(*id).map_or(0, |(node, id)| node.free(id));
         let pods = node.map_or(0, |node| node.pod_limit().saturating_sub(node.pod_count()));
-        Demand::of_amounts(resources.iter().map(free).collect()).with_pod(pods)
+        Demand::of_amounts(core::iter::once(pods).chain(resources.iter().map(free)))
     })
 }

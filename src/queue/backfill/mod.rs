@@ -12,6 +12,7 @@
 //! - `run_through`: places for starts whose times are known by sums.
 //! - `easy`: one promise, to the first of the line; `walk`: the groups behind it, in turn.
 //! - `owner`: news since the last pass, the classes of groups, and their shortages.
+//! - `working_copy`: the working copy that follows the cluster, at a later time.
 //! - `promise`: starts that are searched, promised or kept.
 //! - `tally`: sums, ends and bounds that follow the cluster; `later`: the planner of later times.
 //! - `reads`: the owners that backfill reads.
@@ -36,6 +37,7 @@ mod run_through;
 mod running;
 mod tally;
 mod walk;
+mod working_copy;
 
 #[cfg(feature = "serde")]
 use alloc::collections::BTreeMap;
@@ -49,6 +51,7 @@ use self::later::LaterPlanner;
 use self::line::Line;
 use self::promise::{Guard, Standing};
 use self::tally::Tally;
+use self::working_copy::WorkingCopy;
 use crate::base::Time;
 use crate::queue::terms::ids::GroupId;
 
@@ -71,6 +74,8 @@ pub(in crate::queue) struct BackfillLine {
     losses: u64,
     tally: Tally,
     later: LaterPlanner,
+    /// The working copy, once a later time was looked at.
+    copy: Option<WorkingCopy>,
     /// The time of the timer, while there is one.
     timer: Option<Time>,
     standing: Option<Standing>,

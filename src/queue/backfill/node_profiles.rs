@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::demand::Demand;
-use super::profile::Profile;
+use super::profile::{Least, Profile};
 use crate::base::{Row, Time};
 
 /// Free resources of each node over time, from now on.
@@ -53,7 +53,7 @@ impl Place {
 impl NodeProfiles {
     /// Profiles of the resources that are free now, a row after the other.
     pub(in crate::queue) fn new(now: Time, free: impl Iterator<Item = Demand>) -> NodeProfiles {
-        NodeProfiles(free.map(|free| Profile::new(now, free)).collect())
+        NodeProfiles(free.map(|free| Profile::new(now, &free)).collect())
     }
 
     /// Takes a place from a time to another.
@@ -78,7 +78,7 @@ impl NodeProfiles {
     pub(in crate::queue) fn has_room(&self, place: &Place, from: Time, to: Time) -> bool {
         let is_free = |(row, demand): (&Row, &Demand)| {
             let profile = self.0.get(row.index());
-            profile.is_some_and(|profile| profile.least(from, to).covers(demand))
+            profile.is_some_and(|profile| profile.covers(from, to, demand))
         };
         place.0.iter().all(is_free)
     }
@@ -88,7 +88,7 @@ impl NodeProfiles {
         &self,
         from: Time,
         to: Time,
-    ) -> impl Iterator<Item = (Row, Demand)> {
+    ) -> impl Iterator<Item = (Row, Least)> {
         let rows = Row::all(self.0.len()).zip(&self.0);
         rows.map(move |(row, profile)| (row, profile.least(from, to)))
     }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn amounts(pods: i64, gpus: i64) -> Demand {
-        Demand::of_amounts(alloc::vec![gpus]).with_pod(pods)
+        Demand::of_amounts([pods, gpus])
     }
 
     /// A small generator, so that profiles are random and always the same.

@@ -112,6 +112,9 @@ impl BackfillLine {
     /// A group that runs has changed.
     pub(in crate::queue) fn note_group(&mut self, id: GroupId) {
         self.tally.note_group(id);
+        if let Some(copy) = &mut self.copy {
+            copy.note_group(id);
+        }
     }
 
     /// The timer of promises has fired.
@@ -192,7 +195,7 @@ impl BackfillLine {
             head: own.head,
             at: own.at,
             free: Demand::of_amounts(own.free),
-            then: None,
+            is_copied: false,
         });
         let (timer, stuck) = (saved.timer, saved.stuck);
         BackfillLine { news, losses, tally, timer, standing, stuck, ..BackfillLine::default() }

@@ -8,7 +8,7 @@ use super::reads::Reads;
 use crate::base::{ObjectName, Time};
 use crate::queue::terms::ids::GroupId;
 use crate::queue::terms::shortage::Shortage;
-use crate::state::{Cluster, Plan};
+use crate::state::Plan;
 
 /// A promised start, as data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,8 +91,9 @@ pub(super) struct Standing {
     pub(super) at: Time,
     /// Free resources at that time beside the first of the line.
     pub(super) free: Demand,
-    /// The cluster at that time, once a group is to be judged by it.
-    pub(super) then: Option<Then>,
+    /// Whether the working copy is the cluster at that time, with the first of the line in its place:
+    /// it is, once a group was judged by it.
+    pub(super) is_copied: bool,
 }
 
 impl Standing {
@@ -101,15 +102,6 @@ impl Standing {
         let to = reads.groups().get(&self.head).map(|queued| queued.name().clone());
         Shortage::Promised { to: to.unwrap_or_else(|| ObjectName::new("", "")), at: self.at }
     }
-}
-
-/// The cluster at a promised start.
-#[derive(Debug, Clone)]
-pub(super) struct Then {
-    /// Without the first of the line.
-    pub(super) without: Cluster,
-    /// With it at its place.
-    pub(super) with: Cluster,
 }
 
 /// The promise that a plan must leave as it is, while an attempt is made.
@@ -123,23 +115,12 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Takes up a plan at the promised start that was found beside the first of the line.
-    pub(super) fn take_up(&mut self, reads: Reads<'_>, plan: &Plan) {
-        // Another plan may have been taken up there in part.
-        let then = self.standing.then.take().filter(|_| !self.taken_up);
-        self.standing.then = then.and_then(|mut then| {
-            then.without.commit(reads.framework(), plan).ok()?;
-            then.with.commit(reads.framework(), plan).ok()?;
-            Some(then)
-        });
-    }
-
     /// The end of the attempt: the promise, and the plan of the first of the line if it had to
     /// move.
     pub(super) fn end(mut self, started: bool) -> (Standing, Option<Plan>) {
         if self.taken_up && !started {
             // The plan that was taken up at the promised start has not started.
-            self.standing.then = None;
+            self.standing.is_copied = false;
         }
         (self.standing, self.moved)
     }

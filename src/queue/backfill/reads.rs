@@ -1,5 +1,6 @@
 //! The owners that backfill reads, and its questions to them about a group.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -134,14 +135,31 @@ impl<'a> Reads<'a> {
 
     /// Takes the pods of a group out of a working copy of the cluster.
     pub(super) fn release_from(self, id: GroupId, from: &mut Cluster) {
-        let Some(queued) = self.groups.get(&id) else { return };
         let mut names: Vec<(String, String)> = Vec::new();
-        queued.root().visit(&mut |group| {
+        self.visit(id, &mut |group| {
             let pods = from.pods_of(group);
             names.extend(pods.map(|pod| (pod.namespace().into(), pod.name().into())));
         });
         for (namespace, name) in names {
             let _ = from.remove_pod(&namespace, &name);
+        }
+    }
+
+    /// Whether no pod is left in the cluster when these groups have ended.
+    pub(super) fn is_empty_without(self, ended: &[GroupId]) -> bool {
+        let mut pods: BTreeSet<(&str, &str)> = BTreeSet::new();
+        for id in ended {
+            self.visit(*id, &mut |group| {
+                pods.extend(self.cluster().pods_of(group).map(|pod| (pod.namespace(), pod.name())));
+            });
+        }
+        pods.len() == self.cluster().pod_count()
+    }
+
+    /// Calls a function with each group of the tree of a root group.
+    pub(super) fn visit(self, id: GroupId, visit: &mut impl FnMut(&PodGroup)) {
+        if let Some(queued) = self.groups.get(&id) {
+            queued.root().visit(visit);
         }
     }
 }

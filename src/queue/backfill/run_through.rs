@@ -20,7 +20,7 @@ pub(super) struct Run {
     ends: BTreeMap<Time, Vec<GroupId>>,
     /// Starts that have no place yet, by number in queue order.
     begins: BTreeMap<Time, BTreeSet<usize>>,
-    /// The bounds of classes, in step with the copy.
+    /// The bounds of classes of which one had no place, in step with the copy.
     rooms: BTreeMap<ClassId, Room>,
     places: BTreeMap<GroupId, Plan>,
 }
@@ -109,18 +109,28 @@ impl Run {
     /// it has a place.
     fn begin(&mut self, own: &mut BackfillLine, reads: Reads<'_>, start: &Start) -> bool {
         let Start { group, at, end, .. } = *start;
-        if let Some(class) = own.class_of(reads, group)
-            && let Some(alike) = own.alike(class).filter(|own| own.has_bound(reads.framework()))
-            && !self.rooms.entry(class).or_default().suffices(&self.later, reads.framework(), alike)
-        {
-            return false;
-        }
+        let framework = reads.framework();
         let old = reads.promised_plan(group);
-        let old = old.filter(|old| self.later.commit(reads.framework(), old).is_ok());
+        let old = old.filter(|old| self.later.commit_in_place(framework, old).is_ok());
         let plan = old.or_else(|| {
+            let class = own.class_of(reads, group);
+            // Where one of its class has no place, others are counted first.
+            if let Some(room) = class.and_then(|class| self.rooms.get_mut(&class))
+                && let Some(alike) = class.and_then(|class| own.alike(class))
+                && !room.suffices(&self.later, framework, alike)
+            {
+                return None;
+            }
             let tree = reads.tree_of(group)?;
-            let plan = own.later.place(reads, group, &tree, &self.later, at)?;
-            self.later.commit(reads.framework(), &plan).is_ok().then_some(plan)
+            let plan = own.later.place(reads, group, &tree, &self.later, at);
+            let plan = plan.filter(|plan| self.later.commit_in_place(framework, plan).is_ok());
+            if plan.is_none()
+                && let Some(class) = class
+                && own.alike(class).is_some_and(|own| own.has_bound(framework))
+            {
+                self.rooms.entry(class).or_default();
+            }
+            plan
         });
         let Some(plan) = plan else { return false };
         if end < Time::MAX {

@@ -11,7 +11,7 @@ use super::line::{Alike, ClassId};
 use super::node_profiles::{NodeProfiles, Place};
 use super::profile::Profile;
 use super::reads::Reads;
-use super::room::{Room, Rooms};
+use super::room::Rooms;
 use super::running::{Release, Runner, Running};
 use crate::base::Time;
 use crate::queue::terms::ids::GroupId;
@@ -183,7 +183,7 @@ impl Tally {
 
     /// The sum of free resources over time, promises not counted.
     pub(super) fn profile(&mut self, reads: Reads<'_>, releases: &[Release]) -> Profile {
-        let mut profile = Profile::new(reads.now(), self.free_now(reads.cluster()));
+        let mut profile = Profile::new(reads.now(), &self.free_now(reads.cluster()));
         for release in releases {
             profile.give(release.end, Time::MAX, &release.demand);
         }
@@ -245,11 +245,6 @@ impl Tally {
         let room = self.rooms.entry(class).or_default();
         let room = room.read(reads.cluster(), reads.framework(), alike);
         Some(room).filter(|room| *room < alike.needed())
-    }
-
-    /// The bound of a class, to be followed in a working copy.
-    pub(super) fn room_of(&self, class: ClassId) -> Option<Room> {
-        self.rooms.get(&class).cloned()
     }
 
     /// The number of pods of a class that have room by the sums.

@@ -1,0 +1,317 @@
+//! The cluster at a later time: one working copy that follows the cluster.
+//!
+//! The copy differs from the cluster by groups that have ended by then, and by plans that are taken up
+//! then. From one time to another only these are changed, so its planner stays warm.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::line::{Alike, ClassId};
+use super::reads::Reads;
+use super::room::Rooms;
+use crate::base::Row;
+use crate::framework::Framework;
+use crate::model::Pod;
+use crate::queue::line::capacity::is_by_room;
+use crate::queue::terms::ids::GroupId;
+use crate::state::journal::{Change, Journal, Moment};
+use crate::state::{Cluster, NodeView, Plan, PodView};
+
+/// With more changed rows than this, a new copy costs less than to follow.
+const MOST_ROWS: usize = 256;
+
+/// The most classes that are counted node by node at a time.
+const MOST_ROOMS: usize = 64;
+
+/// A working copy of the cluster at a later time.
+#[derive(Debug)]
+pub(super) struct WorkingCopy {
+    copy: Cluster,
+    /// The change of the cluster up to which the copy has followed it.
+    seen: Moment,
+    /// The change of the copy up to which nothing but pods was changed in it.
+    own: Moment,
+    /// Pods of the groups that have ended, with their rows.
+    gone: BTreeMap<GroupId, Vec<(Row, Pod)>>,
+    /// The groups with such pods, by row.
+    gone_from: BTreeMap<Row, BTreeSet<GroupId>>,
+    /// Groups that have changed since they ended in the copy.
+    stale: BTreeSet<GroupId>,
+    /// Plans that are taken up, latest last.
+    plans: Vec<Plan>,
+    /// The bounds of classes, in step with the copy.
+    rooms: Rooms,
+}
+
+/// How a plan went beside the one that was taken up last.
+pub(super) enum Beside {
+    /// It is taken up, before that one.
+    Both,
+    /// It is taken up in place of that one, which is handed back.
+    Alone(Plan),
+    /// It has no place, and all is as it was.
+    Neither,
+}
+
+impl WorkingCopy {
+    /// The copy that was kept, in step with the cluster and without plans; or a new one.
+    /// O(what has changed).
+    pub(super) fn follow(kept: Option<WorkingCopy>, reads: Reads<'_>) -> WorkingCopy {
+        let followed = kept.and_then(|mut own| own.catch_up(reads).then_some(own));
+        followed.unwrap_or_else(|| WorkingCopy::new(reads.cluster()))
+    }
+
+    fn new(cluster: &Cluster) -> WorkingCopy {
+        let copy = cluster.clone();
+        let (seen, own) = (cluster.journal.now(), copy.journal.now());
+        let (gone, gone_from, stale) = Default::default();
+        WorkingCopy {
+            copy,
+            seen,
+            own,
+            gone,
+            gone_from,
+            stale,
+            plans: Vec::new(),
+            rooms: Rooms::new(),
+        }
+    }
+
+    /// The copy.
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.copy
+    }
+
+    /// Whether as many pods of a class have room in the copy as must have.
+    pub(super) fn has_room_for(
+        &mut self,
+        framework: &Framework,
+        class: ClassId,
+        alike: &Alike,
+    ) -> bool {
+        if self.rooms.len() >= MOST_ROOMS && !self.rooms.contains_key(&class) {
+            self.rooms.clear();
+        }
+        self.rooms.entry(class).or_default().suffices(&self.copy, framework, alike)
+    }
+
+    /// A group that runs has changed: its pods are looked up again.
+    pub(super) fn note_group(&mut self, id: GroupId) {
+        if self.gone.contains_key(&id) {
+            self.stale.insert(id);
+        }
+    }
+
+    /// Takes plans back and follows the cluster; `false` if more than pods have changed.
+    fn catch_up(&mut self, reads: Reads<'_>) -> bool {
+        let cluster = reads.cluster();
+        let Some(rows) = changed_rows(&cluster.journal, self.seen) else { return false };
+        if rows.len() > MOST_ROWS || changed_rows(&self.copy.journal, self.own).is_none() {
+            return false;
+        }
+        while self.pop().is_some() {}
+        for id in core::mem::take(&mut self.stale) {
+            if !self.restore(id) {
+                return false;
+            }
+        }
+        for row in &rows {
+            self.drop_changed(cluster, *row);
+        }
+        let are_added = rows.iter().all(|row| self.add_missing(reads, *row));
+        (self.seen, self.own) = (cluster.journal.now(), self.copy.journal.now());
+        are_added
+    }
+
+    /// Takes the pods out of a row that are not there in the cluster.
+    fn drop_changed(&mut self, cluster: &Cluster, row: Row) {
+        for id in self.gone_from.remove(&row).unwrap_or_default() {
+            if let Some(pods) = self.gone.get_mut(&id) {
+                pods.retain(|(own, _)| *own != row);
+            }
+        }
+        let pods = self.copy.view(row).into_iter().flat_map(NodeView::pods);
+        let has_left = |pod: &PodView<'_>| {
+            let now = cluster.pod(pod.namespace(), pod.name());
+            now.is_none_or(|now| now.node().map(NodeView::row) != Some(row) || !is_same(*pod, now))
+        };
+        let left: Vec<(String, String)> = pods.filter(has_left).map(full_name).collect();
+        for (namespace, name) in left {
+            let _ = self.copy.remove_pod(&namespace, &name);
+        }
+    }
+
+    /// Adds the pods of a row that are not in the copy. Pods of groups that have ended stay out.
+    fn add_missing(&mut self, reads: Reads<'_>, row: Row) -> bool {
+        let Some(node) = reads.cluster().view(row) else { return true };
+        for pod in node.pods() {
+            let group = pod.group().and_then(|group| reads.groups().named(group));
+            if let Some((id, _)) = group
+                && let Some(pods) = self.gone.get_mut(&id)
+            {
+                pods.push((row, pod.to_pod_on(node.name())));
+                self.gone_from.entry(row).or_default().insert(id);
+            } else if self.copy.pod(pod.namespace(), pod.name()).is_none()
+                && self.copy.add_pod(pod.to_pod_on(node.name())).is_err()
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Lets exactly these groups have ended. O(pods of those that differ). `false` if that cannot be:
+    /// a new copy is wanted.
+    fn let_end(&mut self, reads: Reads<'_>, ended: &[GroupId]) -> bool {
+        let wanted: BTreeSet<GroupId> = ended.iter().copied().collect();
+        let back: Vec<GroupId> =
+            self.gone.keys().copied().filter(|id| !wanted.contains(id)).collect();
+        if !back.into_iter().all(|id| self.restore(id)) {
+            return false;
+        }
+        for id in ended {
+            if !self.gone.contains_key(id) {
+                self.end(reads, *id);
+            }
+        }
+        true
+    }
+
+    /// [`WorkingCopy::follow`], with exactly these groups ended.
+    pub(super) fn at_end_of(
+        kept: Option<WorkingCopy>,
+        reads: Reads<'_>,
+        ended: &[GroupId],
+    ) -> WorkingCopy {
+        let mut own = WorkingCopy::follow(kept, reads);
+        if !own.let_end(reads, ended) {
+            own = WorkingCopy::new(reads.cluster());
+            own.let_end(reads, ended);
+        }
+        debug_assert!(own.is_as_new(reads, ended), "a change of the cluster was not followed");
+        own
+    }
+
+    /// Whether the copy is what a new one would be.
+    fn is_as_new(&self, reads: Reads<'_>, ended: &[GroupId]) -> bool {
+        let mut new = reads.cluster().clone();
+        for id in ended {
+            reads.release_from(*id, &mut new);
+        }
+        let on_nodes =
+            |cluster: &Cluster| cluster.pods().filter(|pod| pod.node().is_some()).count();
+        let is_there = |pod: PodView<'_>| {
+            let own = self.copy.pod(pod.namespace(), pod.name());
+            let row = |pod: PodView<'_>| pod.node().map(NodeView::row);
+            own.is_some_and(|own| row(own) == row(pod) && is_same(own, pod))
+        };
+        on_nodes(&self.copy) == on_nodes(&new)
+            && new.pods().filter(|pod| pod.node().is_some()).all(is_there)
+    }
+
+    /// Takes the pods of a group out.
+    pub(super) fn end(&mut self, reads: Reads<'_>, id: GroupId) {
+        let mut pods: Vec<(Row, Pod)> = Vec::new();
+        reads.visit(id, &mut |part| {
+            for pod in self.copy.pods_of(part) {
+                if let Some(node) = pod.node() {
+                    pods.push((node.row(), pod.to_pod_on(node.name())));
+                }
+            }
+        });
+        for (row, pod) in &pods {
+            let _ = self.copy.remove_pod(pod.namespace(), &pod.name);
+            self.gone_from.entry(*row).or_default().insert(id);
+        }
+        self.gone.insert(id, pods);
+    }
+
+    /// Puts the pods of a group back.
+    fn restore(&mut self, id: GroupId) -> bool {
+        for (row, pod) in self.gone.remove(&id).unwrap_or_default() {
+            if let Some(groups) = self.gone_from.get_mut(&row) {
+                groups.remove(&id);
+                if groups.is_empty() {
+                    self.gone_from.remove(&row);
+                }
+            }
+            if self.copy.add_pod(pod).is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes a plan up, if it holds.
+    pub(super) fn take(&mut self, framework: &Framework, plan: &Plan) -> bool {
+        let holds = self.copy.commit_in_place(framework, plan).is_ok();
+        if holds {
+            self.plans.push(plan.clone());
+        }
+        holds
+    }
+
+    /// Takes the latest plan back.
+    pub(super) fn pop(&mut self) -> Option<Plan> {
+        let plan = self.plans.pop()?;
+        for assignment in plan.assignments() {
+            let pod = assignment.pod();
+            let _ = self.copy.remove_pod(pod.namespace(), &pod.name);
+        }
+        Some(plan)
+    }
+
+    /// Puts a plan back that was taken up before; it is judged no more. `false` if it has no place.
+    pub(super) fn put_back(&mut self, plan: Plan) -> bool {
+        let is_there = self.copy.bind_plan(&plan).is_ok();
+        if is_there {
+            self.plans.push(plan);
+        }
+        is_there
+    }
+
+    /// Takes a plan up beside the latest one, and as if that one were not there.
+    pub(super) fn take_beside(&mut self, framework: &Framework, plan: &Plan) -> Beside {
+        let mut is_beside = self.take(framework, plan);
+        let is_by_room = |shape| is_by_room(framework, &self.copy, shape);
+        if is_beside && plan.roster.shapes().iter().all(|shape| is_by_room(shape)) {
+            // With more room it holds all the more.
+            let last = self.plans.len() - 1;
+            self.plans.swap(last, last.saturating_sub(1));
+            return Beside::Both;
+        }
+        if is_beside {
+            self.pop();
+        }
+        let Some(latest) = self.pop() else { return Beside::Neither };
+        if !self.take(framework, plan) {
+            self.put_back(latest);
+            return Beside::Neither;
+        }
+        is_beside = is_beside && self.put_back(latest.clone());
+        if is_beside { Beside::Both } else { Beside::Alone(latest) }
+    }
+}
+
+/// The rows whose pods have changed since a moment; `None` if more has, or it is not known.
+fn changed_rows(journal: &Journal, since: Moment) -> Option<BTreeSet<Row>> {
+    let row = |change: Change| matches!(change, Change::Pods { .. }).then(|| change.row())?;
+    journal.since(since)?.map(row).collect()
+}
+
+fn full_name(pod: PodView<'_>) -> (String, String) {
+    (pod.namespace().into(), pod.name().into())
+}
+
+/// Whether two pods are the same to every plugin.
+fn is_same(one: PodView<'_>, other: PodView<'_>) -> bool {
+    let rest = |pod: PodView<'_>| (pod.priority(), pod.deleting(), pod.start(), pod.key());
+    (core::ptr::eq(one.shape(), other.shape()) || one.shape() == other.shape())
+        && one.group() == other.group()
+        && rest(one) == rest(other)
+        && one.uid() == other.uid()
+        && one.device_indexes() == other.device_indexes()
+        && one.allocations() == other.allocations()
+        && one.zone_shares() == other.zone_shares()
+}
