@@ -2,11 +2,13 @@
 
 use std::time::Instant;
 
-use phalanx::queue::{Gone, PreemptionSettings, QueueError, Settings};
+use phalanx::queue::{Gone, PreemptionSettings, Settings};
 use phalanx::quota::kai::KaiSettings;
 use phalanx::quota::{Flavor, Queue, Quota, Tenants};
+use phalanx::state::Assignment;
 use phalanx::{
-    Cluster, Decision, Framework, Node, Outcome, Planner, Pod, PodGroup, Request, Scheduler, Time,
+    Cluster, Decision, Framework, Node, Outcome, Planner, Pod, PodGroup, QueueError, Request,
+    Scheduler, Time,
 };
 
 use super::Row;
@@ -24,8 +26,8 @@ const KUBE: [(&str, usize, usize, usize, bool, f64); 6] = [
 
 /// A gang on empty nodes: Armada's 10,000 of 10,000 nodes in 318 ms and 32,000 of 1,000 nodes in 606.
 const ARMADA: [(&str, usize, usize, f64); 2] = [
-    ("Armada 10,000 on 10,000 nodes", 10_000, 10_000, 10_000.0 / 0.318),
-    ("Armada 32,000 on 1,000 nodes", 1_000, 32_000, 32_000.0 / 0.606),
+    ("Armada 10,000 on 10,000 nodes", 10_000, 10_000, 10_000.0 * 1e3 / 318.0),
+    ("Armada 32,000 on 1,000 nodes", 1_000, 32_000, 32_000.0 * 1e3 / 606.0),
 ];
 
 /// KAI's allocate: nodes of 8 GPUs and jobs of one; milliseconds, of which 100 are its session.
@@ -58,7 +60,7 @@ pub(super) fn measure(divide: usize, only: &str) -> Result<Vec<Row>, QueueError>
         let gang = gang.min(part(nodes).max(1));
         let scene =
             Scene { nodes: part(nodes), pods: part(pods), gang, topology, ..Scene::default() };
-        let bound = place(&scene, Framework::kubernetes());
+        let bound = place(&scene);
         rows.push(row("10", name, (part(nodes), part(pods)), bound, theirs));
     }
     for (name, nodes, pods, theirs) in ARMADA.into_iter().filter(|row| wanted(row.0)) {
@@ -108,7 +110,8 @@ fn row(
 }
 
 /// Gangs one after the other, each committed.
-fn place(scene: &Scene, framework: Framework) -> Done {
+fn place(scene: &Scene) -> Done {
+    let framework = Framework::kubernetes();
     let mut cluster = scene.nodes();
     let mut planner = Planner::new();
     let groups: Vec<PodGroup> = scene.gangs().collect();
@@ -214,9 +217,9 @@ fn admit(cohorts: usize, queues: usize, counts: [usize; 3]) -> Result<Done, Queu
     let mut tenants = Tenants::kueue();
     tenants.set_flavor(Flavor::new("default"));
     for cohort in 0..cohorts {
-        tenants.set_queue(Queue::cohort(format!("cohort-{cohort}")))?;
+        tenants.set_queue(Queue::inner(format!("cohort-{cohort}")))?;
         for queue in 0..queues {
-            let quota = Quota::nominal(20_000).borrowing(100_000);
+            let quota = Quota::nominal(20_000).borrowing_limit(100_000);
             let own = Queue::leaf(format!("q{cohort}-{queue}")).parent(format!("cohort-{cohort}"));
             tenants.set_queue(own.quota("default", "cpu", quota))?;
         }
@@ -270,7 +273,7 @@ fn bind(scheduler: &mut Scheduler, now: Time) -> Result<Vec<(String, String)>, Q
     while let Some(decision) = scheduler.poll_decision(now) {
         match decision {
             Decision::Bind { ticket, plan, .. } => {
-                let pods = plan.assignments().map(|own| own.pod());
+                let pods = plan.assignments().map(Assignment::pod);
                 bound.extend(pods.map(|pod| (pod.namespace().to_string(), pod.name.clone())));
                 scheduler.handle_bound(ticket, now)?;
             }

@@ -5,7 +5,9 @@ mod objects;
 mod run;
 mod workloads;
 
-use phalanx::queue::QueueError;
+use std::fmt::Write as _;
+
+use phalanx::QueueError;
 
 /// A figure beside one of another scheduler.
 #[derive(Debug)]
@@ -65,8 +67,9 @@ pub(crate) fn text(rows: &[Row], divide: usize) -> String {
     for row in rows {
         let or_none = |figure: Option<f64>| figure.map_or("–".into(), |own| format!("{own:.0}"));
         let mark = if row.through_server && row.theirs.is_some() { "*" } else { " " };
-        text += &format!(
-            "{:>5}  {:<40} {:>7} {:>6} {:>7} {:>10.0} {:>10} {:>9}{mark}\n",
+        let _ = writeln!(
+            text,
+            "{:>5}  {:<40} {:>7} {:>6} {:>7} {:>10.0} {:>10} {:>9}{mark}",
             row.section,
             row.name,
             row.nodes,

@@ -1,4 +1,4 @@
-//! Nodes and pods of scheduler_perf: its templates, as this crate's objects.
+//! Nodes and pods of `scheduler_perf`: its templates, as this crate's objects.
 
 use phalanx::model::{
     Effect, LabelSelector, NodeAffinity, NodeInclusion, NodeSelectorTerm, Operator,

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use phalanx::model::{AttachLimits, Volume, VolumeClaim};
-use phalanx::queue::{Gone, PreemptionSettings, QueueError, Settings};
-use phalanx::{Cluster, Decision, Event, Framework, Node, PodGroup, Scheduler, Time};
+use phalanx::queue::{Gone, PreemptionSettings, Settings};
+use phalanx::state::Assignment;
+use phalanx::{Cluster, Decision, Event, Framework, Node, PodGroup, QueueError, Scheduler, Time};
 
 use super::objects::{self, RACK};
 use super::workloads::{Churn, Workload};
@@ -37,7 +38,7 @@ impl Driver {
         while let Some(decision) = self.scheduler.poll_decision(self.now) {
             match decision {
                 Decision::Bind { ticket, plan, .. } => {
-                    let pods = plan.assignments().map(|own| own.pod());
+                    let pods = plan.assignments().map(Assignment::pod);
                     self.bound.extend(pods.map(|pod| (pod.namespace().into(), pod.name.clone())));
                     self.scheduler.handle_bound(ticket, self.now)?;
                 }

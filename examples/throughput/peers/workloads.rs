@@ -1,4 +1,4 @@
-//! Workloads of scheduler_perf: nodes, pods bound beforehand, pods that are measured.
+//! Workloads of `scheduler_perf`: nodes, pods bound beforehand, pods that are measured.
 
 use phalanx::{Pod, PodGroup};
 
@@ -40,7 +40,7 @@ pub(super) enum Churn {
     Delete(usize),
 }
 
-/// A workload: a row of scheduler_perf.
+/// A workload: a row of `scheduler_perf`.
 #[derive(Clone, Copy)]
 pub(super) struct Workload {
     pub(super) section: &'static str,
