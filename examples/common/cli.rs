@@ -23,7 +23,7 @@ pub(crate) struct Program {
 }
 
 /// The arguments of one call, each option at most once.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments {
     given: Vec<(String, String)>,
 }
@@ -170,6 +170,11 @@ pub(crate) enum Mistake {
 }
 
 impl Arguments {
+    /// Adds an option that is not given; empty for a flag.
+    pub(crate) fn add(&mut self, name: String, value: String) {
+        self.given.push((name, value));
+    }
+
     /// The value of an option, if given; empty for a flag.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.given.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())

@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Duration;
 
 use phalanx::model::{Device, DeviceRequest};
 use phalanx::plugins::{DeviceFit, Fit};
-use phalanx::queue::{Backfill, HeadOfLine, PreemptionSettings, ReservationPolicy, Settings};
 use phalanx::quota::{Flavor, Queue, Quota, Tenants};
-use phalanx::simulate::{Estimates, Random, Sample};
+use phalanx::simulate::{Estimates, JobRecord, Random, Sample};
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Strategy, place_gang};
 use serde_json::{Value, json};
 
 use super::model::Model;
+use super::policy;
 use super::trace::{Trace, TraceJob};
 
 /// The resource of GPUs; shares of one are in thousandths.
-const GPU: &str = "nvidia.com/gpu";
-const GPU_MILLI: &str = "gpu-milli";
+pub(super) const GPU: &str = "nvidia.com/gpu";
+pub(super) const GPU_MILLI: &str = "gpu-milli";
 /// Nodes of a rack.
 pub(super) const RACK: u32 = 5;
 
@@ -34,11 +33,13 @@ pub(crate) enum Machines {
 /// Parameters of a cell, beside the trace.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cell {
-    pub(crate) policy: &'static str,
+    pub(crate) policy: String,
     pub(crate) machines: Machines,
     pub(crate) seed: u64,
     pub(crate) estimates: Option<Estimates>,
     pub(crate) kill: bool,
+    /// Seconds in which the machine fills up: jobs that arrive in them are in no figure of jobs.
+    pub(crate) warmup: u32,
     pub(crate) model: Arc<Model>,
 }
 
@@ -61,48 +62,24 @@ pub(crate) struct Done {
     /// Waits in seconds, sorted, by size.
     pub(crate) waits: BTreeMap<u32, Vec<f64>>,
     pub(crate) bars: Vec<Bar>,
+    /// The id and the fate of each job, in the order of arrival; none under srtf and srsf.
+    pub(crate) records: Vec<(Value, JobRecord)>,
     pub(crate) nodes: usize,
     /// Jobs that no empty machine would hold.
     pub(crate) never: Vec<String>,
 }
 
-/// The policies.
-pub(crate) const POLICIES: [&str; 11] = [
-    "fcfs",
-    "easy",
-    "easy_sjbf",
-    "conservative",
-    "srtf",
-    "srsf",
-    "none",
-    "reservations",
-    "tenants_joint",
-    "tenants_quota",
-    "tenants_none",
-];
-
 /// The queues of the policies with tenants, each with half of the GPUs.
 const TENANTS: [&str; 2] = ["left", "right"];
 
-fn settings(policy: &str) -> Settings {
-    let settings = Settings::new();
-    match policy {
-        "fcfs" => settings.head_of_line(HeadOfLine::StrictFifo),
-        "easy" => settings.backfill(Backfill::easy()),
-        "easy_sjbf" => settings.backfill(Backfill::easy_shortest_first()),
-        "conservative" => settings.backfill(Backfill::conservative()),
-        "reservations" => settings.reservation(
-            ReservationPolicy::new().after(Duration::from_secs(600)).timeout(Duration::MAX),
-        ),
-        "tenants_joint" => settings.preemption(PreemptionSettings::new()),
-        "tenants_quota" => settings.preemption(PreemptionSettings::new().joint(false)),
-        _ => settings,
-    }
-}
-
 impl Cell {
     pub(super) fn has_tenants(&self) -> bool {
-        self.policy.starts_with("tenants")
+        policy::has_tenants(&self.policy)
+    }
+
+    /// Whether its policy places all jobs anew at every event.
+    pub(crate) fn is_preemptive(&self) -> bool {
+        matches!(self.policy.as_str(), "srtf" | "srsf")
     }
 
     /// The tenant of each job: that of its virtual cluster, by the seed; of its own without one.
@@ -134,6 +111,9 @@ impl Cell {
             Some(Estimates::Modal) => "modal".into(),
             Some(_) => "over".into(),
         };
+        if self.warmup > 0 {
+            line["warmup"] = self.warmup.into();
+        }
         if !self.model.line().is_null() {
             line["model"] = self.model.line().clone();
         }
@@ -196,7 +176,7 @@ impl Cell {
         cluster: Cluster,
         framework: Framework,
     ) -> Result<Scheduler, String> {
-        let scheduler = Scheduler::new(cluster, framework, settings(self.policy));
+        let scheduler = Scheduler::new(cluster, framework, policy::settings(&self.policy));
         if !self.has_tenants() {
             return Ok(scheduler);
         }
@@ -293,11 +273,10 @@ impl Cell {
             }
         }
         order.sort_by_key(|index| trace.jobs[*index].submit);
-        let is_preemptive = matches!(self.policy, "srtf" | "srsf");
-        if is_preemptive && !self.model.line().is_null() {
+        if self.is_preemptive() && !self.model.line().is_null() {
             return Err(format!("--policy {}: has no job model of its own", self.policy));
         }
-        let mut ran = if is_preemptive {
+        let mut ran = if self.is_preemptive() {
             self.preempt(trace, &order, &cluster, &framework, &mut progress)?
         } else {
             let scheduler = self.scheduler(trace, cluster, framework)?;

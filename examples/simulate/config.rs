@@ -33,11 +33,12 @@ pub(crate) fn read(arguments: &Arguments) -> Result<Arguments, Mistake> {
             Value::Bool(false) if is_flag => continue,
             Value::Bool(true) if is_flag => String::new(),
             _ if is_flag => return Err(fault(format!("{key}: is true or false"))),
-            Value::Array(list) => {
-                list.iter().map(plain).collect::<Option<Vec<String>>>().map(|list| list.join(",")).ok_or_else(
-                    || fault(format!("{key}: is a list of texts and numbers")),
-                )?
-            }
+            Value::Array(list) => list
+                .iter()
+                .map(plain)
+                .collect::<Option<Vec<String>>>()
+                .map(|list| list.join(","))
+                .ok_or_else(|| fault(format!("{key}: is a list of texts and numbers")))?,
             Value::Object(_) => value.to_string(),
             other => plain(other).ok_or_else(|| fault(format!("{key}: is a text or a number")))?,
         };

@@ -1,7 +1,13 @@
 //! The program: arguments, the grid, the answers.
 
 pub(crate) mod cell;
+mod columns;
+mod config;
+mod grid;
+pub(crate) mod lublin;
 pub(crate) mod model;
+pub(crate) mod pictures;
+mod policy;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
@@ -10,11 +16,9 @@ pub(crate) mod table;
 pub(crate) mod trace;
 pub(crate) mod workload;
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::io::{BufRead, BufReader, BufWriter};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::io::{BufRead, BufReader};
+use std::sync::Arc;
 
 use phalanx::Framework;
 use phalanx::plugins::Fit;
@@ -23,8 +27,9 @@ use serde_json::Value;
 
 use crate::common::cli::{Arguments, DONE, Finish, Mistake, NO, Program};
 use crate::common::files;
-use crate::common::text::{Progress, count};
-use cell::{Cell, Done, Machines, POLICIES};
+use crate::common::text::count;
+use cell::{Cell, Machines};
+use grid::Grid;
 use model::Model;
 use trace::Trace;
 use workload::Change;
@@ -38,20 +43,31 @@ pub(crate) const PROGRAM: Program = Program {
 Simulates a trace of jobs under one or several policies.
 
 Usage: simulate --jobs FILE --format FORMAT [OPTIONS]
+       simulate --generate N --processors P [OPTIONS]
+       simulate --config FILE [OPTIONS]
+       simulate --merge FILE[,...] [--output FORM]
        simulate --replay FILE
 
 Options:
+  --config FILE        options from a JSON object, whose keys are theirs without the dashes
+  --generate N         N jobs by the model of Lublin and Feitelson, others for each seed
   --jobs FILE          the trace, in gzip or not
-  --format FORMAT      swf, philly, muri, openb or stream
+  --format FORMAT      swf, philly, muri, openb, stream, helios, pai2020, borg2019; or csv: any
+                       table with a line of names
+  --columns MAP        which column of a csv is what: KEY=COLUMN[,...], KEY one of id, submit,
+                       run, start, end, size, share (hundredths), each (times share), estimate,
+                       queue, user, model; and unit=s, ms or us
   --name STREAM        which of the streams of a file [the first]
   --days N             only what is submitted in the first N days
   --processors P[,...] equal processors [what the file says]
   --nodes N[,...]      nodes of GPUs [philly 125, muri 8, openb 777]
   --gpus-per-node G    GPUs of each [8]
-  --policy P[,...]     fcfs, easy, easy_sjbf, conservative, srtf, srsf; none (whoever fits goes),
-                       reservations (room is set aside for the first of the line); two tenants
-                       with half of the GPUs each: tenants_joint, tenants_quota (who yields is
-                       searched over quota and room, or quota names it), tenants_none [easy]
+  --policy P[,...]     how the line is served: fcfs, easy, easy_sjbf, conservative, or none (whoever
+                       fits goes); with +reservations (room is set aside for the first of the
+                       line), +tenants (two with half of the GPUs each), +preemption, +moves,
+                       +byquota (quota names who yields), +turns (elastic gangs grow by turns):
+                       easy+tenants+preemption. Short: reservations, tenants_joint,
+                       tenants_quota, tenants_none. Others: srtf, srsf [easy]
   --estimates E[,...]  exact, over (1 to 3 times the run time) or modal (by classes) [those of
                        the file, else exact]
   --seed S[,...]       of estimates and of drawn arrivals [1]
@@ -66,10 +82,17 @@ Options:
   --users N,T          a user with N jobs that wait submits no more; T seconds to think
   --dependencies       jobs wait for those they follow in the file (swf, field 17)
   --failures N,R,T     N failures of nodes and R of racks, each for up to T seconds
+  --watts IDLE,BUSY    of a GPU or processor: energy_kwh is their sum (json)
+  --price P            of a GPU or processor for an hour: cost is their sum (json)
+  --warmup SECONDS     jobs that arrive before are simulated, and in no figure of jobs
   --kill               a job ends at its estimate
   --threads T          cells at a time [1]
   --shard i/n          only the cells whose number leaves i when divided by n
+  --merge FILE[,...]   cells of shards, in the order of the shards, as one grid; nothing is run
   --results FILE       cells that are done are kept here; those found here are not run again
+  --pictures FOLDER    SVG files: use and line over time, differences, jobs by node and tenant
+  --job-table FILE     each job of each cell, as csv
+  --sample-table FILE  use and line over time of each cell, as csv
   --record FILE        writes every input and decision as JSON lines (one cell)
   --replay FILE        runs a recording again, up to the first decision that differs
   --starts             with the start of each job, in milliseconds (json)
@@ -78,9 +101,12 @@ Options:
   --help               this text
 ",
     options: &[
+        "--config",
+        "--generate",
         "--jobs",
         "--format",
         "--name",
+        "--columns",
         "--days",
         "--processors",
         "--nodes",
@@ -97,9 +123,16 @@ Options:
         "--elastic",
         "--users",
         "--failures",
+        "--watts",
+        "--price",
+        "--warmup",
+        "--merge",
         "--threads",
         "--shard",
         "--results",
+        "--pictures",
+        "--job-table",
+        "--sample-table",
         "--record",
         "--replay",
         "--output",
@@ -109,6 +142,9 @@ Options:
 
 pub(crate) use muri::read as muri_jobs;
 
+/// The formats of traces.
+const FORMATS: [&str; 9] =
+    ["swf", "philly", "muri", "openb", "stream", "helios", "pai2020", "borg2019", "csv"];
 /// The largest number of nodes or processors.
 const MOST: u32 = 1_000_000;
 
@@ -117,15 +153,25 @@ const MOST: u32 = 1_000_000;
 /// # Errors
 /// The arguments, or the trace they name, cannot be used.
 pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
+    let arguments = &config::read(arguments)?;
     if let Some(file) = arguments.value("--replay") {
         return replay(file);
     }
     let output = arguments.word("--output", &["text", "json", "csv", "html", "summary"])?;
-    let file = arguments.value("--jobs").ok_or_else(|| usage("--jobs is needed"))?;
-    if arguments.value("--format").is_none() {
+    if let Some(files) = arguments.value("--merge") {
+        return merge(files, output);
+    }
+    let generate = arguments.number("--generate", 0, 1..=MOST)?;
+    if arguments.flag("--generate") && (arguments.flag("--jobs") || arguments.flag("--nodes")) {
+        return Err(usage("--generate excludes --jobs and --nodes"));
+    }
+    let named = if generate > 0 { Some("the model of Lublin and Feitelson") } else { None };
+    let file = named.or_else(|| arguments.value("--jobs"));
+    let file = file.ok_or_else(|| usage("--jobs is needed"))?;
+    if arguments.value("--format").is_none() && generate == 0 {
         return Err(usage("--format is needed"));
     }
-    let format = arguments.word("--format", &["swf", "philly", "muri", "openb", "stream"])?;
+    let format = arguments.word("--format", &FORMATS)?;
     // What is wrong with the arguments is said before a large file is read.
     let policies = policies(arguments)?;
     if arguments.flag("--seed") && arguments.flag("--seeds") {
@@ -138,6 +184,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     };
     let change = Change::parse(arguments)?;
     let model = Arc::new(Model::parse(arguments)?);
+    let warmup = arguments.number("--warmup", 0, 0..=u32::MAX)?;
     let threads = arguments.number("--threads", 1, 1..=1_024)? as usize;
     let shard = shard(arguments)?;
     let estimates = estimates(arguments)?;
@@ -145,9 +192,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     if arguments.flag("--processors") && arguments.flag("--nodes") {
         return Err(usage("--processors and --nodes exclude each other"));
     }
-    let text = files::read(file).and_then(|bytes| files::text(file, bytes));
-    let trace = text.and_then(|text| trace::read(file, &text, format, arguments.value("--name")));
-    let mut trace = trace.map_err(Mistake::Input)?;
+    let mut trace = if generate > 0 {
+        let processors = numbers(arguments, "--processors", "128", 1..=u64::from(MOST))?;
+        lublin::draw(generate as usize, processors[0] as u32, seeds[0])
+    } else {
+        let text = files::read(file).and_then(|bytes| files::text(file, bytes));
+        let name = if format == "csv" { "--columns" } else { "--name" };
+        let read = |text: String| trace::read(file, &text, format, arguments.value(name));
+        text.and_then(read).map_err(Mistake::Input)?
+    };
     trace.jobs.retain(|job| job.submit.as_secs() < u64::from(days) * 86_400);
     if trace.jobs.is_empty() {
         return Err(Mistake::Input(format!("{file}: has no jobs in the first {days} days")));
@@ -155,10 +208,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let (mut cells, kill) = (Vec::new(), arguments.flag("--kill"));
     for machines in machines(arguments, format, &trace)? {
         for &estimates in &estimates {
-            for &policy in &policies {
-                let model = &model;
-                let cell =
-                    |seed| Cell { policy, machines, seed, estimates, kill, model: model.clone() };
+            for policy in &policies {
+                let cell = |seed| {
+                    let (policy, model) = (policy.clone(), model.clone());
+                    Cell { policy, machines, seed, estimates, kill, warmup, model }
+                };
                 cells.extend(seeds.iter().copied().map(cell));
             }
         }
@@ -169,19 +223,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     if record.is_some() && cells.len() != 1 {
         return Err(usage("--record needs one policy, one size and one seed"));
     }
-    if record.is_some() && cells.iter().any(|cell| matches!(cell.policy, "srtf" | "srsf")) {
+    if record.is_some() && cells.iter().any(|cell| cell.is_preemptive()) {
         return Err(usage("--record: srtf and srsf place all jobs anew at every event"));
     }
+    // What was found in a file of results has its figures alone.
+    let tables = ["--pictures", "--job-table", "--sample-table"];
+    let keeps = output == "html" || tables.iter().any(|option| arguments.flag(option));
     let grid = Grid {
         trace: &trace,
+        generate: generate as usize,
         change,
         cells: &cells,
         starts: arguments.flag("--starts"),
-        bars: output == "html",
+        bars: keeps,
         record,
-        results: arguments.value("--results").filter(|_| output != "html"),
+        results: arguments.value("--results").filter(|_| !keeps),
     };
     let done = grid.run(threads).map_err(Mistake::Input)?;
+    if let Some(folder) = arguments.value("--pictures") {
+        pictures::write(folder, file, &done).map_err(Mistake::Input)?;
+    }
+    for (option, table) in
+        [("--job-table", table::jobs(&done)), ("--sample-table", table::samples(&done))]
+    {
+        if let Some(file) = arguments.value(option) {
+            files::write(file, table).map_err(Mistake::Input)?;
+        }
+    }
     let out = match output {
         "json" => {
             let lines: Vec<String> = done.iter().map(|done| done.figures.to_string()).collect();
@@ -207,16 +275,9 @@ fn usage(text: &str) -> Mistake {
     Mistake::Usage(text.to_string())
 }
 
-fn policies(arguments: &Arguments) -> Result<Vec<&'static str>, Mistake> {
+fn policies(arguments: &Arguments) -> Result<Vec<String>, Mistake> {
     let names = arguments.value("--policy").unwrap_or("easy").split(',');
-    names
-        .map(|name| {
-            let known = POLICIES.iter().find(|known| **known == name).copied();
-            known.ok_or_else(|| {
-                usage(&format!("--policy {name:?} is none of: {}", POLICIES.join(", ")))
-            })
-        })
-        .collect()
+    names.map(|name| policy::check(name).map(|()| name.to_string())).collect()
 }
 
 fn estimates(arguments: &Arguments) -> Result<Vec<Option<Estimates>>, Mistake> {
@@ -280,155 +341,61 @@ fn machines(arguments: &Arguments, format: &str, trace: &Trace) -> Result<Vec<Ma
     Ok(counts.into_iter().map(|count| Machines::Nodes(count as u32, gpus)).collect())
 }
 
-/// The cells to be run, and how.
-struct Grid<'a> {
-    trace: &'a Trace,
-    change: Change,
-    cells: &'a [Cell],
-    starts: bool,
-    bars: bool,
-    record: Option<&'a str>,
-    results: Option<&'a str>,
+/// The cells of shards as one grid: the first of each shard, then the second of each, and so on. A
+/// cell that is there twice counts once.
+fn merge(names: &str, output: &str) -> Result<Finish, Mistake> {
+    let mut shards = Vec::new();
+    for name in names.split(',') {
+        let text = files::read(name).and_then(|bytes| files::text(name, bytes));
+        let text = text.map_err(Mistake::Input)?;
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let cells: Result<Vec<Value>, String> = lines
+            .map(|(index, line)| {
+                let cell = serde_json::from_str::<Value>(line).map_err(|error| error.to_string());
+                let known = cell.and_then(|cell| {
+                    let is_cell = cell["policy"].is_string();
+                    if is_cell { Ok(cell) } else { Err("is no cell of a grid".into()) }
+                });
+                known.map_err(|error| format!("{name}: line {}: {error}", index + 1))
+            })
+            .collect();
+        shards.push(cells.map_err(Mistake::Input)?);
+    }
+    let longest = shards.iter().map(Vec::len).max().unwrap_or(0);
+    let mut seen = std::collections::BTreeSet::new();
+    let in_turn = (0..longest).flat_map(|at| shards.iter().filter_map(move |shard| shard.get(at)));
+    let done: Vec<_> = in_turn
+        .filter(|cell| seen.insert(KEYS.map(|key| cell[key].to_string())))
+        .map(grid::found)
+        .collect();
+    Ok(Finish::with(
+        DONE,
+        match output {
+            "csv" => table::csv(&done),
+            "summary" => statistics::csv(&done),
+            "text" => statistics::text(&done),
+            "json" => done.iter().map(|done| format!("{}\n", done.figures)).collect(),
+            _ => return Err(usage("--merge has no html: cells have their figures alone")),
+        },
+    ))
 }
 
-impl Grid<'_> {
-    /// Runs all cells that are not known, several at a time; the answers are in the order of cells.
-    fn run(&self, threads: usize) -> Result<Vec<Done>, String> {
-        let known = self.known();
-        let results = self.results.map(|file| {
-            let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
-            let ended = opened.and_then(|mut opened| {
-                // The next cell begins a line of its own.
-                if self.is_cut_off() {
-                    std::io::Write::write_all(&mut opened, b"\n")?;
-                }
-                Ok(opened)
-            });
-            ended.map(Mutex::new).map_err(|error| format!("{file}: {error}"))
-        });
-        let results = results.transpose()?;
-        let slots: Vec<Mutex<Option<Result<Done, String>>>> =
-            self.cells.iter().map(|_| Mutex::new(None)).collect();
-        let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let all = self.cells.len() * self.trace.jobs.len();
-        let progress = Mutex::new(Progress::new(count(self.cells.len(), "cell")));
-        let work = || {
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(cell) = self.cells.get(at) else { break };
-                let done = match known.get(&self.line(cell).to_string()) {
-                    Some(figures) => Ok(found(figures)),
-                    None => self.cell(cell, || {
-                        let sum = ended.fetch_add(1, Ordering::Relaxed);
-                        if let Ok(mut progress) = progress.try_lock() {
-                            progress.show(sum, all);
-                        }
-                    }),
-                };
-                if let (Some(results), Ok(done)) = (&results, &done)
-                    && !known.contains_key(&self.line(cell).to_string())
-                    && let Ok(mut file) = results.lock()
-                {
-                    // A cell that cannot be kept is run again the next time.
-                    let _ = std::io::Write::write_all(
-                        &mut *file,
-                        format!("{}\n", done.figures).as_bytes(),
-                    );
-                }
-                if let Ok(mut slot) = slots[at].lock() {
-                    *slot = Some(done);
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..threads.min(self.cells.len()) {
-                scope.spawn(work);
-            }
-            work();
-        });
-        let take = |slot: Mutex<Option<Result<Done, String>>>| {
-            slot.into_inner().ok().flatten().unwrap_or_else(|| Err("a cell was not run".into()))
-        };
-        slots.into_iter().map(take).collect()
-    }
-
-    /// The file of results, as far as it is there and is text.
-    fn kept(&self) -> Option<String> {
-        let file = self.results?;
-        files::read(file).and_then(|bytes| files::text(file, bytes)).ok()
-    }
-
-    /// Whether the last run was ended while it wrote a line.
-    fn is_cut_off(&self) -> bool {
-        self.kept().is_some_and(|text| !text.is_empty() && !text.ends_with('\n'))
-    }
-
-    /// Cells found in the file of results, by their line.
-    fn known(&self) -> BTreeMap<String, Value> {
-        let Some(text) = self.kept() else {
-            return BTreeMap::new();
-        };
-        let mut known = BTreeMap::new();
-        // A last line that was cut off is a cell that is not done.
-        for figures in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-            if figures["starts"].is_null() == self.starts {
-                continue;
-            }
-            for cell in self.cells {
-                let line = self.line(cell);
-                let mut same = line.as_object().into_iter().flatten();
-                let changed = self.change.keys().iter().any(|(key, value)| figures[*key] != *value);
-                if !changed && same.all(|(key, value)| figures[key] == *value) {
-                    known.insert(line.to_string(), figures.clone());
-                }
-            }
-        }
-        known
-    }
-
-    /// The line that a cell is a function of, with the change of the trace.
-    fn line(&self, cell: &Cell) -> Value {
-        let mut line = cell.line();
-        for (key, value) in self.change.keys().into_iter().filter(|(_, value)| !value.is_null()) {
-            line[key] = value;
-        }
-        line
-    }
-
-    fn cell(&self, cell: &Cell, progress: impl FnMut()) -> Result<Done, String> {
-        if self.change.is_none() {
-            return self.run_cell(self.trace, cell, progress);
-        }
-        let mut done = self.run_cell(&self.change.of(self.trace, cell.seed), cell, progress)?;
-        for (key, value) in self.change.keys().into_iter().filter(|(_, value)| !value.is_null()) {
-            done.figures[key] = value;
-        }
-        Ok(done)
-    }
-
-    fn run_cell(
-        &self,
-        trace: &Trace,
-        cell: &Cell,
-        mut progress: impl FnMut(),
-    ) -> Result<Done, String> {
-        let Some(file) = self.record else {
-            return cell.run(trace, self.starts, self.bars, None, |_| progress());
-        };
-        let out = std::fs::File::create(file).map_err(|error| format!("{file}: {error}"))?;
-        let mut out = BufWriter::new(out);
-        let done = cell.run(trace, self.starts, self.bars, Some(&mut out), |_| progress())?;
-        std::io::Write::flush(&mut out).map_err(|error| format!("{file}: {error}"))?;
-        Ok(done)
-    }
-}
-
-/// A cell of an earlier run: its figures alone.
-fn found(figures: &Value) -> Done {
-    let (figures, never) = (figures.clone(), Vec::new());
-    let (samples, waits, bars, nodes) = (Vec::new(), BTreeMap::new(), Vec::new(), 0);
-    Done { figures, samples, waits, bars, nodes, never }
-}
+/// The keys that a cell is a function of.
+const KEYS: [&str; 13] = [
+    "policy",
+    "seed",
+    "kill",
+    "estimates",
+    "model",
+    "processors",
+    "nodes",
+    "gpus_per_node",
+    "arrivals",
+    "load",
+    "generate",
+    "warmup",
+    "jobs",
+];
 
 /// Runs a recording again.
 fn replay(file: &str) -> Result<Finish, Mistake> {

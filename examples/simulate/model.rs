@@ -23,6 +23,10 @@ pub(crate) struct Model {
     pub(crate) dependencies: bool,
     /// The models of GPUs, rack by rack, over and over.
     devices: Vec<String>,
+    /// Watts of a GPU or processor, idle and busy.
+    watts: Option<(f64, f64)>,
+    /// The price of a GPU or processor for an hour, used or not.
+    price: Option<f64>,
     /// All of this, as it was given.
     given: Value,
 }
@@ -63,23 +67,58 @@ impl Model {
         let rates = arguments.value("--rates").map(rates_of).transpose();
         let rates = rates.map_err(Mistake::Input)?;
         let dependencies = arguments.flag("--dependencies");
+        let numbers = |option: &str, count: usize| -> Result<Option<Vec<f64>>, Mistake> {
+            let Some(text) = arguments.value(option) else { return Ok(None) };
+            let numbers: Option<Vec<f64>> = text
+                .split(',')
+                .map(|part| part.trim().parse().ok().filter(|number| (0.0..=1e9).contains(number)))
+                .collect();
+            let numbers = numbers.filter(|numbers| numbers.len() == count);
+            numbers.map(Some).ok_or_else(|| {
+                Mistake::Usage(format!("{option} {text:?}: numbers from 0 to 1e9, {count} of them"))
+            })
+        };
+        let watts = numbers("--watts", 2)?.map(|watts| (watts[0], watts[1]));
+        let price = numbers("--price", 1)?.map(|price| price[0]);
         let mut put = |key: &str, value: Value| {
             if !value.is_null() {
                 given.insert(key.into(), value);
             }
         };
+        put("watts", json!(watts));
+        put("price", json!(price));
         put("elastic", json!(elastic));
         put("devices", if devices.is_empty() { Value::Null } else { json!(devices) });
         put("dependencies", if dependencies { json!(true) } else { Value::Null });
         put("rates", rates.as_ref().map_or(Value::Null, |(_, value)| value.clone()));
         let rates = rates.map(|(rates, _)| rates);
         let given = if given.is_empty() { Value::Null } else { given.into() };
-        Ok(Model { rates, checkpoint, elastic, users, failures, dependencies, devices, given })
+        Ok(Model {
+            rates,
+            checkpoint,
+            elastic,
+            users,
+            failures,
+            dependencies,
+            devices,
+            watts,
+            price,
+            given,
+        })
     }
 
     /// Its part of the line that a cell is a function of; null for none.
     pub(crate) fn line(&self) -> &Value {
         &self.given
+    }
+
+    /// Energy and cost as sums over the whole run, from GPU-seconds in use and there.
+    pub(crate) fn sums(&self, used: f64, there: f64) -> Vec<(&'static str, f64)> {
+        let energy = self.watts.map(|(idle, busy)| {
+            ("energy_kwh", (busy * used + idle * (there - used).max(0.0)) / 3.6e6)
+        });
+        let cost = self.price.map(|price| ("cost", price * there / 3_600.0));
+        [energy, cost].into_iter().flatten().collect()
     }
 
     /// The model of the GPUs of a rack.

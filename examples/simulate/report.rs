@@ -22,7 +22,7 @@ fn escape(text: &str) -> String {
 }
 
 /// The name of a cell.
-fn name(figures: &Value) -> String {
+pub(super) fn name(figures: &Value) -> String {
     let policy = figures["policy"].as_str().unwrap_or("");
     let estimates = estimates_of(figures);
     format!("{policy}, {estimates} estimates, {}, seed {}", machine(figures), figures["seed"])
@@ -65,7 +65,7 @@ pub(crate) fn html(file: &str, trace: &Trace, done: &[Done]) -> String {
 
 /// Colours of Okabe and Ito, which people who see colours differently can tell apart, but for the
 /// yellow, which is darker here, so that it shows on white.
-const COLOURS: [&str; 8] =
+pub(super) const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a7f00"];
 /// Dashes of lines, so that they differ in print without colours too.
 const DASHES: [&[u32]; 8] =

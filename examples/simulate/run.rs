@@ -11,13 +11,19 @@ use phalanx::simulate::{
 use phalanx::{Cluster, Framework, ObjectName, Scheduler, Time};
 use serde_json::json;
 
-use super::cell::{Bar, Cell, Done, Machines, RACK};
+use super::cell::{Bar, Cell, Done, GPU, Machines, RACK};
 use super::trace::{Trace, TraceJob};
 
 /// A run, with the start of each job in milliseconds, in the order of arrival.
 pub(super) struct Ran {
     pub(super) done: Done,
     pub(super) starts: Vec<Option<u64>>,
+}
+
+/// The place in the trace of a job: its name ends with it.
+fn index(job: &JobRecord) -> usize {
+    let (_, number) = job.name.as_str().rsplit_once('-').unwrap_or(("", ""));
+    number.parse().unwrap_or(0)
 }
 
 /// Work of jobs that have ended until a time: the measured resource × hours, without what ran in vain.
@@ -120,16 +126,28 @@ impl Cell {
             }
             _ => {}
         });
-        let results = results.map_err(|error| error.to_string())?;
+        let mut results = results.map_err(|error| error.to_string())?;
         if let Some(error) = failed {
             return Err(error);
         }
         let seconds = begin.elapsed().as_secs_f64();
+        let starts: BTreeMap<usize, Option<u64>> =
+            results.jobs.iter().map(|job| (index(job), job.start.map(Time::as_millis))).collect();
+        let starts = order.iter().map(|index| starts.get(index).copied().flatten()).collect();
+        let records = if with_bars {
+            let own = |job: &JobRecord| (trace.jobs[index(job)].id.clone(), job.clone());
+            results.jobs.iter().map(own).collect()
+        } else {
+            Vec::new()
+        };
+        // Jobs of the time in which the machine fills up are in no figure of jobs.
+        let warm = Time::from_secs(u64::from(self.warmup));
+        results.jobs.retain(|job| job.submit >= warm);
         let summary = results.summary();
         let mut waits: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for (job, index) in results.jobs.iter().zip(order) {
+        for job in &results.jobs {
             if let Some(wait) = job.wait() {
-                waits.entry(trace.jobs[*index].size).or_default().push(wait.as_secs_f64());
+                waits.entry(trace.jobs[index(job)].size).or_default().push(wait.as_secs_f64());
             }
         }
         for waits in waits.values_mut() {
@@ -159,12 +177,17 @@ impl Cell {
             "decisions": results.decisions,
             "decisions_per_s": results.decisions as f64 / seconds.max(1e-9),
         });
+        // Processors are counted in thousandths too.
+        let unit = if resource == GPU { 1.0 } else { 1_000.0 };
+        for (key, value) in self.model.sums(summary.used_time / unit, summary.capacity_time / unit)
+        {
+            figures[key] = value.into();
+        }
         for (key, value) in own.as_object().into_iter().flatten() {
             figures[key] = value.clone();
         }
-        let starts = results.jobs.iter().map(|job| job.start.map(Time::as_millis)).collect();
-        let samples = results.samples;
-        Ok(Ran { done: Done { figures, samples, waits, bars, nodes, never: Vec::new() }, starts })
+        let (samples, never) = (results.samples, Vec::new());
+        Ok(Ran { done: Done { figures, samples, waits, bars, records, nodes, never }, starts })
     }
 
     /// Gives a job what the job model says of it.
@@ -201,7 +224,7 @@ impl Cell {
             .collect();
         let begin = Instant::now();
         let simulation = Preemptive::new(cluster, framework);
-        let results = match self.policy {
+        let results = match self.policy.as_str() {
             "srtf" => simulation.run(&jobs, &Srtf, |_, done| progress(done)),
             _ => simulation.run(&jobs, &Srsf, |_, done| progress(done)),
         };
@@ -251,7 +274,8 @@ impl Cell {
             starts.map(|start| start.map(|secs| (secs * 1_000.0).round() as u64)).collect();
         let (samples, bars, nodes) = (Vec::new(), Vec::new(), cluster.node_count());
         let never = Vec::new();
-        Ok(Ran { done: Done { figures, samples, waits: by_size, bars, nodes, never }, starts })
+        let (records, waits) = (Vec::new(), by_size);
+        Ok(Ran { done: Done { figures, samples, waits, bars, records, nodes, never }, starts })
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::time::Duration;
 
+use phalanx::Time;
 use serde_json::Value;
 
 use crate::common::text::count;
@@ -78,6 +80,74 @@ pub(crate) fn csv(done: &[Done]) -> String {
         };
         out.push_str(&columns.iter().map(cell).collect::<Vec<_>>().join(","));
         out.push('\n');
+    }
+    out
+}
+
+/// A field of a table: in quotes if it has a comma or a quote.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_string()
+    }
+}
+
+/// The head of each line of a cell: its number, policy and seed.
+fn head(index: usize, done: &Done) -> String {
+    let policy = done.figures["policy"].as_str().unwrap_or("");
+    format!("{index},{},{}", field(policy), done.figures["seed"])
+}
+
+/// Each job of each cell; times in seconds.
+pub(crate) fn jobs(done: &[Done]) -> String {
+    let mut out = String::from(
+        "cell,policy,seed,job,queue,pods,amount,submit_s,first_start_s,start_s,end_s,wait_s,ran_s,\
+         run_time_s,lost_s,overhead_s,restarts\n",
+    );
+    let time = |time: Option<Time>| {
+        time.map_or_else(String::new, |time| (time.as_nanos() as f64 / 1e9).to_string())
+    };
+    let span = |span: Option<Duration>| {
+        span.map_or_else(String::new, |span| span.as_secs_f64().to_string())
+    };
+    for (index, done) in done.iter().enumerate() {
+        let head = head(index, done);
+        for (id, job) in &done.records {
+            let id = id.as_str().map_or_else(|| id.to_string(), String::from);
+            let cells = [
+                field(&id),
+                field(&job.queue),
+                job.pods.to_string(),
+                job.amount.to_string(),
+                time(Some(job.submit)),
+                time(job.first_start),
+                time(job.start),
+                time(job.end),
+                span(job.wait()),
+                span(job.ran()),
+                span(Some(job.run_time)),
+                span(Some(job.lost)),
+                span(Some(job.overhead)),
+                job.restarts.to_string(),
+            ];
+            let _ = writeln!(out, "{head},{}", cells.join(","));
+        }
+    }
+    out
+}
+
+/// Use and line over time of each cell.
+pub(crate) fn samples(done: &[Done]) -> String {
+    let mut out = String::from("cell,policy,seed,at_s,waiting,used,capacity,free,free_on_used\n");
+    for (index, done) in done.iter().enumerate() {
+        let head = head(index, done);
+        for sample in &done.samples {
+            let at = sample.at.as_nanos() as f64 / 1e9;
+            let (waiting, used, capacity) = (sample.queue, sample.used, sample.capacity);
+            let (free, partly) = (sample.free, sample.free_on_used);
+            let _ = writeln!(out, "{head},{at},{waiting},{used},{capacity},{free},{partly}");
+        }
     }
     out
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use phalanx::Time;
 use serde_json::Value;
 
+use super::columns;
+
 /// A job as a trace has it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TraceJob {
@@ -35,7 +37,7 @@ pub(crate) struct Trace {
 }
 
 impl TraceJob {
-    fn new(id: Value, submit: Time, size: u32, run: Duration) -> TraceJob {
+    pub(super) fn new(id: Value, submit: Time, size: u32, run: Duration) -> TraceJob {
         let work = (run.as_secs_f64(), 1.0, 0.0);
         let (milli, estimate, after) = (None, None, None);
         let (queue, model, user) = (String::new(), String::new(), String::new());
@@ -55,6 +57,12 @@ pub(crate) fn read(
         "stream" => stream(file, text, name)?,
         "muri" => muri(file, text)?,
         "openb" => openb(file, text)?,
+        "borg2019" => columns::borg(file, text)?,
+        "csv" => columns::read(file, text, name.unwrap_or(""), "")?,
+        "helios" | "pai2020" => {
+            let (map, header) = columns::known(format).unwrap_or(("", ""));
+            columns::read(file, text, map, header)?
+        }
         _ => philly(file, text)?,
     };
     if trace.jobs.is_empty() { Err(format!("{file}: has no jobs")) } else { Ok(trace) }
@@ -153,37 +161,68 @@ fn table<'a, const N: usize>(
     text: &'a str,
     columns: [&str; N],
 ) -> Result<Vec<(usize, [&'a str; N])>, String> {
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let (_, header) = lines.next().ok_or_else(|| format!("{file}: is empty"))?;
-    let names: Vec<&str> =
-        header.trim_start_matches('\u{feff}').split(',').map(str::trim).collect();
-    let mut places = [None; N];
-    for (place, column) in places.iter_mut().zip(columns) {
+    let rows = table_of(file, text, &columns, "")?;
+    let row = |cells: Vec<Option<&'a str>>| {
+        std::array::from_fn(|at| cells.get(at).copied().flatten().unwrap_or(""))
+    };
+    Ok(rows.into_iter().map(|(line, cells)| (line, row(cells))).collect())
+}
+
+/// A line and its cells, those of missing columns none.
+type Row<'a> = (usize, Vec<Option<&'a str>>);
+
+/// As [`table`], for any number of columns; an empty one is none. `header` is that of files that have
+/// none of their own.
+pub(super) fn table_of<'a>(
+    file: &str,
+    text: &'a str,
+    columns: &[&str],
+    header: &str,
+) -> Result<Vec<Row<'a>>, String> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).peekable();
+    let first: &'a str = lines.peek().ok_or_else(|| format!("{file}: is empty"))?.1;
+    let split = |line: &'a str| -> Vec<&'a str> {
+        line.trim_start_matches('\u{feff}')
+            .split(',')
+            .map(|cell| cell.trim().trim_matches('"'))
+            .collect()
+    };
+    let own = split(first);
+    let is_headed = header.is_empty() || own.first() == header.split(',').next().as_ref();
+    let names: Vec<String> = if is_headed {
+        lines.next();
+        own.iter().map(ToString::to_string).collect()
+    } else {
+        header.split(',').map(String::from).collect()
+    };
+    let mut places = Vec::with_capacity(columns.len());
+    for column in columns {
         let name = column.trim_start_matches('?');
-        *place = name.split('|').find_map(|name| names.iter().position(|have| *have == name));
-        if place.is_none() && !column.starts_with('?') {
+        let place = name.split('|').find_map(|name| names.iter().position(|have| have == name));
+        if place.is_none() && !column.starts_with('?') && !column.is_empty() {
             return Err(format!("{file}: line 1: column {name} is missing"));
         }
+        places.push(place);
     }
     lines
         .map(|(index, line)| {
-            let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+            let cells = split(line);
             if cells.len() != names.len() {
                 let (have, want) = (cells.len(), names.len());
                 return Err(format!("{file}: line {}: has {have} fields, not {want}", index + 1));
             }
-            Ok((index + 1, places.map(|place| place.map_or("", |place| cells[place]))))
+            Ok((index + 1, places.iter().map(|place| place.map(|place| cells[place])).collect()))
         })
         .collect()
 }
 
-fn number(file: &str, line: usize, what: &str, text: &str) -> Result<f64, String> {
+pub(super) fn number(file: &str, line: usize, what: &str, text: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|value| (0.0..=1e15).contains(value));
     value.ok_or_else(|| format!("{file}: line {line}: {what}: {text:?} is not a number from 0 on"))
 }
 
 /// An id: a number where it is one.
-fn id(text: &str) -> Value {
+pub(super) fn id(text: &str) -> Value {
     text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from)
 }
 
@@ -218,18 +257,22 @@ fn philly(file: &str, text: &str) -> Result<Trace, String> {
         job.queue = cluster.to_string();
         jobs.push(job);
     }
-    // Dates count from the first.
+    Ok(Trace { jobs: seconds(jobs), processors: None })
+}
+
+/// Dates count from the first.
+pub(super) fn seconds(mut jobs: Vec<TraceJob>) -> Vec<TraceJob> {
     let first = jobs.iter().map(|job| job.submit).min().unwrap_or_default();
     if first > Time::from_secs(1_000_000_000) {
         for job in &mut jobs {
             job.submit = Time::ZERO.after(job.submit.since(first));
         }
     }
-    Ok(Trace { jobs, processors: None })
+    jobs
 }
 
 /// Seconds since 1970 of `2017-10-09 07:01:55`.
-fn date(text: &str) -> Option<u64> {
+pub(super) fn date(text: &str) -> Option<u64> {
     let (date, time) = text.split_once([' ', 'T'])?;
     crate::common::date::seconds(date, time)
 }

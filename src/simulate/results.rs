@@ -150,6 +150,10 @@ pub struct Summary {
     pub mean_rate: f64,
     /// Amount × time of runs that were not in vain per capacity, from the origin to the last end.
     pub utilisation: f64,
+    /// Amount × seconds that running jobs had, in vain or not.
+    pub used_time: f64,
+    /// Amount × seconds that was there until the last end, used or not.
+    pub capacity_time: f64,
     /// Share of what was free that was on partly used nodes, averaged over time by samples.
     pub fragmentation: f64,
     /// The mean number of jobs in the line.
@@ -218,6 +222,8 @@ impl Results {
             makespan,
             mean_rate: mean(rates.iter().sum(), rates.len()),
             utilisation: ratio(self.work, self.capacity),
+            used_time: self.work.saturating_add(self.lost) as f64 / 1e9,
+            capacity_time: self.capacity as f64 / 1e9,
             fragmentation: if self.fragmentation.0 > 0.0 {
                 self.fragmentation.1 / self.fragmentation.0
             } else {

@@ -396,3 +396,250 @@ fn the_job_model_is_asked_for_by_options() {
         assert!(finish.code != 0 && finish.err.contains(expected), "{bad:?}: {}", finish.err);
     }
 }
+
+#[test]
+fn options_come_from_a_file_and_the_command_line_goes_before() {
+    let jobs = file("config.swf", SWF);
+    let text = json!({
+        "jobs": jobs, "format": "swf", "policy": ["fcfs", "easy"], "processors": [4, 8], "kill": true,
+        "output": "json", "checkpoint": "10,1,1", "starts": false,
+    });
+    let config = file("config.json", &text.to_string());
+    let from_file = cells(&run(&["--config", &config]));
+    assert_eq!(from_file.len(), 4);
+    assert!(from_file.iter().all(|cell| cell["kill"] == true && !cell["model"].is_null()));
+    let one = cells(&run(&["--config", &config, "--policy", "fcfs", "--processors", "4"]));
+    assert_eq!((one.len(), &one[0]["policy"]), (1, &json!("fcfs")));
+    let spelled = ["--jobs", &jobs, "--format", "swf", "--policy", "fcfs", "--processors", "4"];
+    let rest = ["--kill", "--checkpoint", "10,1,1", "--output", "json"];
+    let same = cells(&run(&[&spelled[..], &rest].concat()));
+    assert_eq!(same[0]["mean_wait_s"], one[0]["mean_wait_s"]);
+    for (text, expected) in [
+        ("[]", "is no object"),
+        ("{\"colour\": 1}", "colour: is no option"),
+        ("{\"kill\": 1}", "kill: is true or false"),
+        ("{\"jobs\": [[1]]}", "is a list of texts"),
+        ("{\"config\": \"x\"}", "names no other"),
+        ("{", "EOF"),
+    ] {
+        let bad = file("bad.json", text);
+        let finish = run(&["--config", &bad]);
+        assert!(finish.code == 2 && finish.err.contains(expected), "{text}: {}", finish.err);
+    }
+}
+
+#[test]
+fn policies_are_put_together() {
+    let jobs = file(
+        "parts.csv",
+        "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:00:00,900.0,16,0,a\n\
+         2017-10-09 07:00:10,300.0,8,0,b\n2017-10-09 07:00:20,300.0,8,0,b\n",
+    );
+    let base = ["--jobs", &jobs, "--format", "philly", "--nodes", "2", "--output", "json"];
+    let waits = |policy: &str, seed: &str| {
+        let more = ["--policy", policy, "--seed", seed];
+        let cell = cells(&run(&[&base[..], &more].concat()))[0].clone();
+        (cell["mean_wait_s"].as_f64().unwrap(), cell["work_lost_s"].as_f64().unwrap())
+    };
+    // A seed for which the two clusters are of two tenants: the first borrows, and yields to the other.
+    let seed = (1..20)
+        .map(|seed| seed.to_string())
+        .find(|seed| waits("easy+tenants+preemption", seed) != waits("easy+tenants", seed));
+    let seed = seed.expect("no seed parts the tenants");
+    let (kept, yielded) = (waits("easy+tenants", &seed), waits("easy+tenants+preemption", &seed));
+    assert!(kept.1 == 0.0 && yielded.1 > 0.0, "{kept:?} {yielded:?}");
+    assert_eq!(waits("tenants_joint", &seed), waits("none+tenants+preemption", &seed));
+    assert_eq!(waits("tenants_quota", &seed), waits("none+tenants+preemption+byquota", &seed));
+    assert_eq!(waits("reservations", "1"), waits("none+reservations", "1"));
+    waits("conservative+tenants+preemption+moves+turns", &seed);
+    for (bad, expected) in [
+        ("easy+fcfs", "is none of"),
+        ("tenants", "is none of"),
+        ("easy+moves", "moves needs preemption"),
+        ("easy+reservations", "promises in place"),
+    ] {
+        let finish = run(&[&base[..], &["--policy", bad]].concat());
+        assert!(finish.code == 2 && finish.err.contains(expected), "{bad}: {}", finish.err);
+    }
+}
+
+#[test]
+fn the_model_of_lublin_and_feitelson_is_that_of_the_paper() {
+    use phalanx::simulate::Random;
+    use program::lublin;
+    let mut random = Random::new(1);
+    // Mean and variance of a gamma distribution: shape × scale, shape × scale².
+    for (shape, scale) in [(4.2, 0.94), (312.0, 0.03), (10.46, 0.4871)] {
+        let drawn: Vec<f64> =
+            (0..20_000).map(|_| lublin::gamma(&mut random, (shape, scale))).collect();
+        let mean = drawn.iter().sum::<f64>() / 20_000.0;
+        let variance = drawn.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / 20_000.0;
+        assert!((mean / (shape * scale) - 1.0).abs() < 0.02, "{shape}: {mean}");
+        assert!((variance / (shape * scale * scale) - 1.0).abs() < 0.05, "{shape}: {variance}");
+    }
+    let weights = lublin::weights();
+    assert!((weights.iter().sum::<f64>() - 48.0).abs() < 1e-9);
+    // Most jobs arrive about the mode of the gamma distribution, at two in the afternoon; few at five
+    // in the morning.
+    let busiest = (0..48).max_by(|a, b| weights[*a].total_cmp(&weights[*b])).unwrap();
+    assert!((26..=29).contains(&busiest) && weights[10] < 0.3, "{busiest} {weights:?}");
+    let trace = lublin::draw(20_000, 128, 1);
+    assert_eq!(trace, lublin::draw(20_000, 128, 1));
+    assert_ne!(trace, lublin::draw(20_000, 128, 2));
+    let share = |of: &dyn Fn(u32) -> bool| {
+        trace.jobs.iter().filter(|job| of(job.size)).count() as f64 / 20_000.0
+    };
+    let serial = share(&|size| size == 1);
+    assert!((0.234..0.254).contains(&serial), "{serial}");
+    assert!(share(&|size| size.is_power_of_two()) > 0.82);
+    assert!(trace.jobs.iter().all(|job| (1..=128).contains(&job.size)));
+    assert!(trace.jobs.iter().all(|job| job.run.as_secs_f64() < 162_755.0));
+    let arguments = ["--generate", "200", "--processors", "64", "--policy", "easy", "--seeds", "3"];
+    let found = cells(&run(&[&arguments[..], &["--output", "json"]].concat()));
+    assert_eq!(found.len(), 3);
+    assert_ne!(found[0]["makespan_s"], found[1]["makespan_s"]);
+    assert!(found.iter().all(|cell| cell["finished"] == 200));
+}
+
+#[test]
+fn tables_of_published_traces_are_read_by_maps() {
+    let starts = |arguments: &[&str]| {
+        let rest = ["--policy", "easy", "--starts", "--output", "json"];
+        cells(&run(&[arguments, &rest].concat()))[0]["starts"].clone()
+    };
+    let helios = file(
+        "helios.csv",
+        "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n\
+         7,u1,vc1,8,32,1,COMPLETED,2020-04-01 00:00:10,2020-04-01 00:00:12,2020-04-01 00:01:52,100,2\n\
+         8,u1,vc1,0,4,1,COMPLETED,2020-04-01 00:00:11,2020-04-01 00:00:11,2020-04-01 00:00:21,10,0\n\
+         9,u2,vc2,4,16,1,FAILED,2020-04-01 00:00:20,2020-04-01 00:00:20,2020-04-01 00:00:30,10,0\n",
+    );
+    let found = starts(&["--jobs", &helios, "--format", "helios", "--nodes", "1"]);
+    // Times count from the first; the job without GPUs is left out.
+    assert_eq!(found, json!([[7, 0], [9, 100_000]]));
+    let rows = "a,worker,1,Terminated,100.0,200.0,600.0,29.3,50.0,MISC\n\
+                a2,worker,1,Terminated,110.0,210.0,600.0,29.3,50.0,MISC\n\
+                b,ps,4,Terminated,120.0,130.0,600.0,29.3,200.0,V100\n\
+                c,worker,1,Running,130.0,,600.0,29.3,100.0,V100\n\
+                d,worker,1,Terminated,140.0,150.0,600.0,29.3,,\n";
+    let header = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,\
+                  gpu_type\n";
+    let bare = file("pai.csv", rows);
+    let headed = file("pai-headed.csv", &format!("{header}{rows}"));
+    for path in [&bare, &headed] {
+        // Two halves of one GPU; eight GPUs wait for both.
+        let found = starts(&["--jobs", path, "--format", "pai2020", "--nodes", "1"]);
+        assert_eq!(found, json!([["a", 100_000], ["a2", 110_000], ["b", 210_000]]));
+    }
+    let borg = file(
+        "borg.csv",
+        "time,type,collection_id,scheduling_class,missing_type,collection_type,priority,\
+         alloc_collection_id,instance_index,machine_id\n\
+         1000000,0,5,1,,0,200,,0,\n1000000,0,5,1,,0,200,,1,\n2000000,3,5,1,,0,200,,0,11\n\
+         3000000,3,5,1,,0,200,,1,12\n60000000,6,5,1,,0,200,,0,11\n62000000,7,5,1,,0,200,,1,12\n\
+         4000000,0,6,1,,0,200,,0,\n5000000,3,6,1,,0,200,,0,11\n9000000,6,6,1,,0,200,,0,11\n\
+         9000000,0,7,1,,0,200,,0,\n",
+    );
+    // Two instances from 2 s to 62 s, one of 4 s, and one that was never scheduled.
+    let found = starts(&["--jobs", &borg, "--format", "borg2019", "--processors", "2"]);
+    assert_eq!(found, json!([[5, 1_000], [6, 61_000]]));
+    let any = file("any.csv", "who,when,took,n\nx,1000,5000,2\ny,2000,1000,1\n");
+    let map = "id=who,submit=when,run=took,size=n,unit=ms";
+    let any = ["--jobs", &any, "--format", "csv", "--processors", "2", "--columns"];
+    assert_eq!(starts(&[&any[..], &[map]].concat()), json!([["x", 1_000], ["y", 6_000]]));
+    for (map, expected) in [
+        ("id=who", "neither run"),
+        ("colour=who", "is not KEY=COLUMN"),
+        ("submit=when,run=took,size=m", "column m is missing"),
+        ("submit=when,run=took,size=n,unit=h", "is none of: s, ms, us"),
+    ] {
+        let finish = run(&[&any[..], &[map]].concat());
+        assert!(finish.code == 2 && finish.err.contains(expected), "{map}: {}", finish.err);
+    }
+}
+
+#[test]
+fn tables_and_pictures_are_written() {
+    let jobs = file("tables.swf", SWF);
+    let (table, samples) = (file("jobs.csv", ""), file("samples.csv", ""));
+    let folder = format!("{}/simulate-pictures", env!("CARGO_TARGET_TMPDIR"));
+    let arguments =
+        ["--jobs", &jobs, "--format", "swf", "--policy", "fcfs,easy", "--output", "json"];
+    let more = ["--job-table", &table, "--sample-table", &samples, "--pictures", &folder];
+    let found = cells(&run(&[&arguments[..], &more].concat()));
+    let text = std::fs::read_to_string(&table).unwrap();
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 1 + 2 * 4);
+    let column = |name: &str| lines[0].iter().position(|own| *own == name).unwrap();
+    let waits: Vec<f64> =
+        lines[1..5].iter().map(|line| line[column("wait_s")].parse().unwrap()).collect();
+    let mean = waits.iter().sum::<f64>() / 4.0;
+    assert!((mean - found[0]["mean_wait_s"].as_f64().unwrap()).abs() < 1e-9);
+    assert!(std::fs::read_to_string(&samples).unwrap().lines().count() > 2 * 4);
+    for name in ["over-time", "difference", "nodes-0", "nodes-1", "tenants-0", "tenants-1"] {
+        let picture = std::fs::read_to_string(format!("{folder}/{name}.svg")).unwrap();
+        assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{name}");
+        assert!(picture.contains("time in hours") && !picture.contains("NaN"), "{name}");
+    }
+    // A bar for each run on each processor, and for each run of each tenant, beside the ground and
+    // the keys of two tenants.
+    let bars = |name: &str| {
+        let picture = std::fs::read_to_string(format!("{folder}/{name}.svg")).unwrap();
+        picture.matches("<rect ").count() - 1 - 2
+    };
+    assert_eq!((bars("nodes-0"), bars("tenants-0")), (2 + 4 + 2 + 1, 4));
+}
+
+#[test]
+fn shards_are_merged_to_the_grid() {
+    let jobs = file("merge.swf", SWF);
+    let grid = ["--jobs", &jobs, "--format", "swf", "--policy", "fcfs,easy", "--processors", "4,8"];
+    let grid =
+        [&grid[..], &["--arrivals", "resample", "--seeds", "3", "--output", "json"]].concat();
+    let whole = cells(&run(&grid));
+    let shards: Vec<String> = (0..5)
+        .map(|index| {
+            let shard = run(&[&grid[..], &["--shard", &format!("{index}/5")]].concat());
+            file(&format!("merge-{index}.jsonl"), &shard.out)
+        })
+        .collect();
+    let mut names = shards.clone();
+    names.push(shards[2].clone());
+    let merged = cells(&run(&["--merge", &names.join(","), "--output", "json"]));
+    let lines = |cells: &[Value]| -> Vec<String> {
+        let line =
+            |cell: &Value| format!("{} {} {}", cell["policy"], cell["seed"], cell["mean_wait_s"]);
+        cells.iter().map(line).collect()
+    };
+    assert_eq!(lines(&merged), lines(&whole));
+    let summary = |arguments: &[&str]| run(&[arguments, &["--output", "summary"]].concat()).out;
+    let direct = [&grid[..8], &["--arrivals", "resample", "--seeds", "3"]].concat();
+    let (one, other) = (summary(&["--merge", &names.join(",")]), summary(&direct));
+    assert_eq!(one.lines().count(), other.lines().count());
+    // Numbers that went through a file may differ in their last digit.
+    for (one, other) in one.split([',', '\n']).zip(other.split([',', '\n'])) {
+        match (one.parse::<f64>(), other.parse::<f64>()) {
+            (Ok(one), Ok(other)) => assert!((one - other).abs() < 1e-6, "{one} {other}"),
+            _ => assert_eq!(one, other),
+        }
+    }
+    let bad = file("merge-bad.jsonl", "{\"a\": 1}\n");
+    let finish = run(&["--merge", &bad]);
+    assert!(finish.code == 2 && finish.err.contains("line 1: is no cell"), "{}", finish.err);
+}
+
+#[test]
+fn warm_up_is_cut_off_and_power_and_cost_are_sums() {
+    let jobs = file("warm.swf", SWF);
+    let base = ["--jobs", &jobs, "--format", "swf", "--policy", "fcfs", "--output", "json"];
+    let run = |more: &[&str]| cells(&run(&[&base[..], more].concat()))[0].clone();
+    // Waits of 0, 90, 130 and 119 s; the first two arrive by 10 s.
+    assert_eq!(run(&[])["mean_wait_s"], (90.0 + 130.0 + 119.0) / 4.0);
+    assert_eq!(run(&["--warmup", "11"])["mean_wait_s"], (130.0 + 119.0) / 2.0);
+    // 4 processors for 650 s, of which 2 × 100 + 4 × 50 + 2 × 30 + 500 are in use.
+    let cell = run(&["--watts", "100,300", "--price", "2"]);
+    let (there, used) = (2_600.0, 960.0);
+    let energy = (300.0 * used + 100.0 * (there - used)) / 3.6e6;
+    assert!((cell["energy_kwh"].as_f64().unwrap() - energy).abs() < 1e-12);
+    assert!((cell["cost"].as_f64().unwrap() - 2.0 * there / 3_600.0).abs() < 1e-12);
+}
