@@ -202,8 +202,8 @@ impl Cluster {
         }
     }
 
-    /// [`Cluster::commit`] in a working copy, where other plans need not know that nothing has changed
-    /// if this one does not hold: it is judged where it is bound, so that nothing is copied.
+    /// [`Cluster::commit`] in a working copy: each pod is judged where it is bound, so that nothing is
+    /// copied. If the plan does not hold, the journal has changes that were taken back.
     pub(crate) fn commit_in_place(
         &mut self,
         framework: &Framework,

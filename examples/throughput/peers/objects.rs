@@ -140,7 +140,7 @@ pub(super) fn spread_wish(_: usize) -> Pod {
     coloured("blue").spread(spread_by(5).preferred())
 }
 
-/// Of a service, so that the constraints of the profile apply.
+/// A pod of a service, so that the constraints of the profile apply.
 pub(super) fn served(_: usize) -> Pod {
     let mut pod = Pod::new().label("app", "scheduler-perf");
     pod.shape_mut().owner_selector = Some(LabelSelector::label("app", "scheduler-perf"));

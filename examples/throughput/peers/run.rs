@@ -11,7 +11,7 @@ use super::objects::{self, RACK};
 use super::workloads::{Churn, Workload};
 use crate::scene::ZONE;
 
-/// What a run has measured.
+/// The figures of a run.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     pub(super) nodes: usize,
@@ -64,9 +64,11 @@ impl Driver {
 
 /// Runs one part in `divide` of a workload.
 pub(super) fn run(own: &Workload, divide: usize, alike: bool) -> Result<Run, QueueError> {
-    let nodes = own.nodes.div_ceil(divide);
-    let mut cluster = cluster(own, nodes)?;
     let measured = own.measured.part(divide);
+    // Gangs that need whole nodes find as many.
+    let least = if own.preempts { measured.pods.min(own.nodes) } else { 1 };
+    let nodes = own.nodes.div_ceil(divide).max(least);
+    let mut cluster = cluster(own, nodes)?;
     let before: Vec<_> = own.before.iter().flatten().map(|batch| batch.part(divide)).collect();
     let mut groups = measured.groups("measured", alike);
     let mut earlier: Vec<PodGroup> = Vec::new();
