@@ -125,7 +125,7 @@ pub(crate) fn read(file: &str, text: &str, columns: &str, header: &str) -> Resul
     Ok(Trace { jobs: seconds(jobs), processors: None })
 }
 
-/// Events of instances of Google's trace of 2019 (Tirmazi et al., EuroSys'20): a collection is a job,
+/// Events of instances of Google's trace of 2019 (Tirmazi et al., 2020): a collection is a job,
 /// its instances are its size. It arrives with its first submission, and runs from the first time an
 /// instance is scheduled until the last one is over.
 pub(crate) fn borg(file: &str, text: &str) -> Result<Trace, String> {

@@ -223,7 +223,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     if record.is_some() && cells.len() != 1 {
         return Err(usage("--record needs one policy, one size and one seed"));
     }
-    if record.is_some() && cells.iter().any(|cell| cell.is_preemptive()) {
+    if record.is_some() && cells.iter().any(Cell::is_preemptive) {
         return Err(usage("--record: srtf and srsf place all jobs anew at every event"));
     }
     // What was found in a file of results has its figures alone.
@@ -374,7 +374,10 @@ fn merge(names: &str, output: &str) -> Result<Finish, Mistake> {
             "csv" => table::csv(&done),
             "summary" => statistics::csv(&done),
             "text" => statistics::text(&done),
-            "json" => done.iter().map(|done| format!("{}\n", done.figures)).collect(),
+            "json" => {
+                let lines: Vec<String> = done.iter().map(|done| done.figures.to_string()).collect();
+                lines.join("\n") + "\n"
+            }
             _ => return Err(usage("--merge has no html: cells have their figures alone")),
         },
     ))

@@ -105,7 +105,7 @@ fn escaped(text: &str) -> String {
 
 /// A bar: its row, from and to in seconds, its tenant, and a text for those who point at it.
 struct Row {
-    row: usize,
+    at: usize,
     from: f64,
     to: f64,
     tenant: usize,
@@ -140,7 +140,7 @@ fn bars(
         escaped(&name(&done.figures))
     );
     for bar in bars {
-        let (x, y) = (across(bar.from), HEAD + tall * bar.row as f64);
+        let (x, y) = (across(bar.from), HEAD + tall * bar.at as f64);
         let long = (across(bar.to) - x).max(0.3);
         let colour = COLOURS[bar.tenant % COLOURS.len()];
         let _ = writeln!(
@@ -224,7 +224,7 @@ fn longest(mut rows: Vec<Row>) -> Vec<Row> {
 fn by_node(done: &Done) -> String {
     let tenants = tenants(done);
     let rows = done.bars.iter().filter(|bar| bar.to > bar.from).map(|bar| Row {
-        row: bar.node,
+        at: bar.node,
         from: bar.from,
         to: bar.to,
         tenant: tenant_of(done, &tenants, bar.job),
@@ -266,7 +266,7 @@ fn by_tenant(done: &Done) -> String {
             lanes[lane] = to;
             let (id, record) = &done.records[job];
             let text = format!("job {id}, {} of {}", record.amount, record.queue);
-            rows.push(Row { row: base + lane, from, to, tenant, text });
+            rows.push(Row { at: base + lane, from, to, tenant, text });
         }
         labels.push((
             base as f64 + lanes.len() as f64 / 2.0,
