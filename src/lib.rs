@@ -208,7 +208,6 @@ pub mod _guide {
         autoscaling "autoscaling.md"
         benchmarks "benchmarks.md"
         claims "claims.md"
-        design "design.md"
         devices "devices.md"
         elastic "elastic.md"
         embedding "embedding.md"

@@ -22,7 +22,7 @@ struct Ear {
     now: u64,
     /// Lines that were altered and heard.
     altered: usize,
-    /// Whether the version or the identity of an object was altered: then it may outlive a list.
+    /// Whether the version, the identity or the end of an object was altered: then a list may not mend it.
     is_forged: bool,
 }
 
@@ -47,6 +47,7 @@ pub(crate) fn one(seed: u64, changes: u64) -> usize {
             ear.decide();
         }
     }
+    ear.touch_all();
     ear.list_all();
     ear.compare();
     ear.altered
@@ -68,10 +69,12 @@ impl Ear {
         }
         let is_altered = line != before;
         self.altered += usize::from(is_altered);
-        for field in ["resourceVersion", "uid"] {
+        for field in ["resourceVersion", "uid", "name", "namespace"] {
             let of = |line: &Value| line["object"]["metadata"][field].clone();
             self.is_forged |= of(&line) != of(&before);
         }
+        // Whoever was deleted does not come back under its uid.
+        self.is_forged |= line["type"] == "DELETED" && before["type"] != "DELETED";
         let event: Result<WatchEvent, _> = serde_json::from_value(line);
         let Ok(updates) =
             event.map_err(|_| ()).and_then(|event| self.store.apply(event).map_err(|_| ()))
@@ -144,6 +147,20 @@ impl Ear {
                 let _ = self.scheduler.handle_conflict(ticket, "not now", now);
             }
             self.scheduler.check().unwrap();
+        }
+    }
+
+    /// Every object changes: one that was altered under its own version would stay so.
+    fn touch_all(&mut self) {
+        for name in self.truth.pods.keys().cloned().collect::<Vec<_>>() {
+            self.truth.change_pod(&name, |_| ());
+        }
+        for kind in [Kind::PodGroup, Kind::CompositePodGroup] {
+            let is_composite = kind == Kind::CompositePodGroup;
+            let lives = if is_composite { &self.truth.composites } else { &self.truth.groups };
+            for (name, life) in lives.clone() {
+                self.truth.put_group(kind, &name, life.min, life.parent);
+            }
         }
     }
 
