@@ -77,6 +77,20 @@ impl Takeable<'_> {
             None => late.root().is_none() && group.is_some() && late.group() == group.as_ref(),
         })
     }
+
+    /// Whether a group would be left with too little while a member of it moves for a claim that keeps
+    /// its places: the member runs again.
+    fn parts_what_moves(&self, queued: &QueuedGroup, pods: &[PodView<'_>]) -> bool {
+        let is_kept = |name: &String| self.victims.get(name) == Some(&false);
+        let of_root = || self.removals.entries.of_root(queued.name());
+        if !of_root().any(|own| !own.is_victim() && own.names().any(|name| is_kept(&name))) {
+            return false;
+        }
+        let own = pods.iter().map(|pod| format!("{}/{}", pod.namespace(), pod.name()));
+        let names = of_root().flat_map(Removal::names).filter(is_kept).chain(own);
+        let gone = names.filter_map(|name| Some(self.groups.member(&name)?.1)).collect();
+        !queued.keeps_minima(&gone)
+    }
 }
 
 impl Policy for Takeable<'_> {
@@ -111,7 +125,9 @@ impl Policy for Takeable<'_> {
         if !all.iter().filter(|pod| !pod.deleting()).all(is_open) {
             return false;
         }
-        if self.loses_one_late(unit, &name) {
+        if self.loses_one_late(unit, &name)
+            || queued.is_some_and(|queued| self.parts_what_moves(queued, &all))
+        {
             return false;
         }
         let is_free = queued.is_none_or(|queued| {

@@ -90,6 +90,7 @@ impl World {
                 quiet.refused.insert(owner);
                 quiet.disturbed.extend(self.pods[&pod].root.clone());
             }
+            self.refused.push((owner, node, self.pods[&pod].spec.clone(), now));
             self.forget(&pod);
             return self.processes[owner].binding(ticket, &pod, false, now);
         }

@@ -443,14 +443,22 @@ impl Process {
             .collect()
     }
 
-    /// Whether a group fits once these pods, and all placeholders, are gone.
-    pub(super) fn fits_without(&self, group: &PodGroup, gone: &[String]) -> bool {
+    /// Whether a group fits once these pods, and all placeholders, are gone, without some nodes.
+    pub(super) fn fits_without(
+        &self,
+        group: &PodGroup,
+        gone: &[String],
+        but: &BTreeSet<String>,
+    ) -> bool {
         let mut cluster: Cluster = self.scheduler.cluster().clone();
         for pod in self.scheduler.cluster().pods() {
             let is_held = pod.namespace() == Scheduler::RESERVED_NAMESPACE;
             if is_held || gone.iter().any(|name| name == pod.name()) {
                 cluster.remove_pod(pod.namespace(), pod.name()).unwrap();
             }
+        }
+        for node in but.iter().filter(|node| self.scheduler.cluster().node(node).is_some()) {
+            cluster.remove_node(node).unwrap();
         }
         let request = Request::new(group);
         let request = match self.scheduler.settings().strategy {

@@ -59,6 +59,8 @@ pub(super) const START_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) const GRACE_PERIOD: Duration = Duration::from_secs(60);
 pub(super) const RESERVE_FOR: Duration = Duration::from_secs(120);
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(300);
+/// As the settings have it by default.
+pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
 pub(super) fn rules(random: &mut Random) -> Rules {
     let lines = [

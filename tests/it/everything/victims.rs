@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use phalanx::Pod;
 use phalanx::queue::Ticket;
 
 use super::drive::Unit;
+use super::setup::{LONGEST_BACKOFF, RETRY_AFTER};
 use super::world::{PodState, World};
 
 impl World {
@@ -131,7 +133,8 @@ impl World {
     }
 
     /// A budget is broken only where units in none do not suffice. Held to it are claims that are
-    /// alone in their scheduler, of groups whose pods are all pending.
+    /// alone in their scheduler, of groups whose pods are all pending. Nodes that have refused such
+    /// pods are left out for a time (docs/lifecycle.md, *Binding*).
     fn check_budgets(&self, owner: usize, by: &str, gone: &BTreeSet<String>) {
         if !self.breaks_budget(gone) {
             return;
@@ -180,10 +183,22 @@ impl World {
             .map(|(name, _)| name.clone())
             .collect();
         let tree = self.whole_tree(by);
+        let refusing = self.refusing(owner, by);
         assert!(
-            !process.fits_without(&tree, &free),
+            !process.fits_without(&tree, &free, &refusing),
             "{by} breaks a budget by {gone:?}, and {free:?} would do"
         );
+    }
+
+    /// Nodes that may be left out for a group: they have refused a pod like one of its own.
+    fn refusing(&self, owner: usize, root: &str) -> BTreeSet<String> {
+        let longest = RETRY_AFTER + LONGEST_BACKOFF;
+        let is_like =
+            |pod: &Pod| self.members(root).any(|(_, own)| own.spec.shape() == pod.shape());
+        let refused = self.refused.iter().filter(|(other, _, pod, at)| {
+            *other == owner && self.now.since(*at) <= longest && is_like(pod)
+        });
+        refused.map(|(_, node, ..)| node.clone()).collect()
     }
 
     fn breaks_budget(&self, gone: &BTreeSet<String>) -> bool {

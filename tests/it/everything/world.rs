@@ -140,6 +140,8 @@ pub(super) struct World {
     pub(super) moved: BTreeSet<String>,
     /// Pods whose eviction has failed at some time.
     pub(super) failed: BTreeSet<String>,
+    /// Bindings that a node refused: the scheduler, the node, the pod, and when.
+    pub(super) refused: Vec<(usize, String, Pod, Time)>,
     /// When a queue, or who stands in it, last changed.
     pub(super) quota_changed: Time,
     pub(super) quiet: Option<Quiet>,
@@ -171,6 +173,7 @@ impl World {
             asked: BTreeSet::new(),
             moved: BTreeSet::new(),
             failed: BTreeSet::new(),
+            refused: Vec::new(),
             quota_changed: Time::ZERO,
             quiet: None,
             next: 0,

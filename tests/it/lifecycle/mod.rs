@@ -6,6 +6,7 @@ mod defects_claims;
 mod defects_growth;
 mod defects_rules;
 mod defects_state;
+mod defects_streams;
 mod defects_sync;
 mod edges;
 mod effort;

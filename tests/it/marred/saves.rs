@@ -105,6 +105,12 @@ fn happen(scheduler: &mut Scheduler, now: Time, dice: &mut Dice) -> Time {
     later
 }
 
+/// A stream behind a save that failed once: a gang was left in part beside a member that moved.
+#[test]
+fn saves_that_failed_once() {
+    one(6_531);
+}
+
 #[test]
 fn altered_saves_are_refused_or_hold() {
     let first = budget::number("PHALANX_MARRED_SEED").unwrap_or(0);

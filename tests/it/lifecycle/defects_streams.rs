@@ -1,0 +1,38 @@
+//! Faults that the random streams with everything on found, each by its smallest case.
+
+use phalanx::queue::{GroupState, PreemptionSettings};
+use phalanx::{Decision, Pod, PodGroup, Scheduler};
+
+use super::moves::{moved, wide};
+use super::steps::*;
+
+/// A group of two roles, of which each needs its only pod: both run on a node.
+fn pair(scheduler: &mut Scheduler, node: &str) {
+    let role = |name: &str| {
+        let pod = gpu().name(format!("{name}-0")).on(node);
+        PodGroup::gang(name, 1).pod(pod)
+    };
+    let pair = PodGroup::gang("pair", 2).group(role("pair-a")).group(role("pair-b"));
+    scheduler.handle_group(pair, at(0)).unwrap();
+    assert_eq!(scheduler.state("default/pair"), Some(GroupState::Running));
+}
+
+/// A pod that moves for one gang runs again. So another gang may not take the last pod that it leaves
+/// behind: the group would be left in part.
+#[test]
+fn what_stays_behind_a_pod_that_moves_is_no_victim() {
+    let mut scheduler = scheduler(gpus(2, 4), |own| {
+        own.preemption = Some(PreemptionSettings::new().consolidation(4));
+    });
+    let rest = Pod::new().request(GPU, 3).name("rest-0").on("n0001");
+    scheduler.handle_group(PodGroup::gang("rest", 1).pod(rest).priority(9), at(0)).unwrap();
+    pair(&mut scheduler, "n0000");
+    scheduler.handle_group(wide("new", 3).priority(5), at(1)).unwrap();
+    let (_, moves) = moved(&mut scheduler, at(1));
+    assert_eq!(moves.len(), 1, "{moves:?}");
+    assert_eq!(moves[0].to, "n0001");
+    scheduler.handle_group(wide("mid", 1).priority(3), at(2)).unwrap();
+    let next = scheduler.poll_decision(at(2));
+    assert!(!matches!(next, Some(Decision::Evict { .. })), "{next:?}");
+    assert!(is_asleep(&scheduler, "default/mid"));
+}
