@@ -40,15 +40,19 @@ impl NodeView<'_> {
     }
 }
 
-impl PodView<'_> {
+impl<'a> PodView<'a> {
     /// The pod as a value of its own, bound to the node it is on or waits for. A pod that a
     /// transaction has evicted is bound to none.
     pub fn to_pod(self) -> Pod {
-        let waits_for = || self.cluster.parked.node_of(self.slot);
-        let node = self.node().map(NodeView::name).or_else(waits_for);
+        let node = self.node().map(NodeView::name).or_else(|| self.waits_for());
         let mut pod = self.to_pod_on("");
         pod.node = node.map(String::from);
         pod
+    }
+
+    /// The node that the pod is bound to, if that does not exist.
+    pub(crate) fn waits_for(self) -> Option<&'a str> {
+        self.cluster.parked.node_of(self.slot)
     }
 
     /// The pod as a value of its own, bound to `node`.

@@ -22,7 +22,11 @@ impl Parked {
         self.by_slot.get(&slot).map(|node| &**node)
     }
 
-    #[cfg(feature = "serde")]
+    /// The number of pods that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.by_slot.len()
+    }
+
     /// Pods and the nodes they wait for, in order of node.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u32)> {
         self.by_node.iter().flat_map(|(node, slots)| slots.iter().map(|&slot| (&**node, slot)))

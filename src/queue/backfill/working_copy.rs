@@ -24,6 +24,9 @@ const MOST_ROWS: usize = 256;
 /// The most classes that are counted node by node at a time.
 const MOST_ROOMS: usize = 64;
 
+/// The row of a pod; `None` for a pod whose node is not there.
+type Place = Option<Row>;
+
 /// A working copy of the cluster at a later time.
 #[derive(Debug)]
 pub(super) struct WorkingCopy {
@@ -33,9 +36,9 @@ pub(super) struct WorkingCopy {
     /// The change of the copy up to which nothing but pods was changed in it.
     own: Moment,
     /// Pods of the groups that have ended, with their rows.
-    gone: BTreeMap<GroupId, Vec<(Row, Pod)>>,
+    gone: BTreeMap<GroupId, Vec<(Place, Pod)>>,
     /// The groups with such pods, by row.
-    gone_from: BTreeMap<Row, BTreeSet<GroupId>>,
+    gone_from: BTreeMap<Place, BTreeSet<GroupId>>,
     /// Groups that have changed since they ended in the copy.
     stale: BTreeSet<GroupId>,
     /// Plans that are taken up, latest last.
@@ -106,54 +109,55 @@ impl WorkingCopy {
     /// Takes plans back and follows the cluster; `false` if more than pods have changed.
     fn catch_up(&mut self, reads: Reads<'_>) -> bool {
         let cluster = reads.cluster();
-        let Some(rows) = changed_rows(&cluster.journal, self.seen) else { return false };
-        if rows.len() > MOST_ROWS || changed_rows(&self.copy.journal, self.own).is_none() {
+        let Some(mut places) = changed_places(&cluster.journal, self.seen) else { return false };
+        let is_known = changed_places(&self.copy.journal, self.own).is_some();
+        if places.len() > MOST_ROWS || !is_known || !all_have_nodes_or_wait(cluster) {
             return false;
         }
+        // The journal has no pods without a node.
+        places.insert(None);
         while self.pop().is_some() {}
         for id in core::mem::take(&mut self.stale) {
             if !self.restore(id) {
                 return false;
             }
         }
-        for row in &rows {
-            self.drop_changed(cluster, *row);
+        for place in &places {
+            self.drop_changed(cluster, *place);
         }
-        let are_added = rows.iter().all(|row| self.add_missing(reads, *row));
+        let are_added = places.iter().all(|place| self.add_missing(reads, *place));
         (self.seen, self.own) = (cluster.journal.now(), self.copy.journal.now());
         are_added
     }
 
     /// Takes the pods out of a row that are not there in the cluster.
-    fn drop_changed(&mut self, cluster: &Cluster, row: Row) {
-        for id in self.gone_from.remove(&row).unwrap_or_default() {
+    fn drop_changed(&mut self, cluster: &Cluster, place: Place) {
+        for id in self.gone_from.remove(&place).unwrap_or_default() {
             if let Some(pods) = self.gone.get_mut(&id) {
-                pods.retain(|(own, _)| *own != row);
+                pods.retain(|(own, _)| *own != place);
             }
         }
-        let pods = self.copy.view(row).into_iter().flat_map(NodeView::pods);
         let has_left = |pod: &PodView<'_>| {
             let now = cluster.pod(pod.namespace(), pod.name());
-            now.is_none_or(|now| now.node().map(NodeView::row) != Some(row) || !is_same(*pod, now))
+            !now.is_some_and(|now| is_same(*pod, now))
         };
-        let left: Vec<(String, String)> = pods.filter(has_left).map(full_name).collect();
-        for (namespace, name) in left {
+        let left = pods_at(&self.copy, place).into_iter().filter(has_left).map(full_name);
+        for (namespace, name) in left.collect::<Vec<_>>() {
             let _ = self.copy.remove_pod(&namespace, &name);
         }
     }
 
     /// Adds the pods of a row that are not in the copy. Pods of groups that have ended stay out.
-    fn add_missing(&mut self, reads: Reads<'_>, row: Row) -> bool {
-        let Some(node) = reads.cluster().view(row) else { return true };
-        for pod in node.pods() {
+    fn add_missing(&mut self, reads: Reads<'_>, place: Place) -> bool {
+        for pod in pods_at(reads.cluster(), place) {
             let group = pod.group().and_then(|group| reads.groups().named(group));
             if let Some((id, _)) = group
                 && let Some(pods) = self.gone.get_mut(&id)
             {
-                pods.push((row, pod.to_pod_on(node.name())));
-                self.gone_from.entry(row).or_default().insert(id);
+                pods.push((place, pod.to_pod()));
+                self.gone_from.entry(place).or_default().insert(id);
             } else if self.copy.pod(pod.namespace(), pod.name()).is_none()
-                && self.copy.add_pod(pod.to_pod_on(node.name())).is_err()
+                && self.copy.add_pod(pod.to_pod()).is_err()
             {
                 return false;
             }
@@ -199,41 +203,33 @@ impl WorkingCopy {
         for id in ended {
             reads.release_from(*id, &mut new);
         }
-        let on_nodes =
-            |cluster: &Cluster| cluster.pods().filter(|pod| pod.node().is_some()).count();
         let is_there = |pod: PodView<'_>| {
             let own = self.copy.pod(pod.namespace(), pod.name());
-            let row = |pod: PodView<'_>| pod.node().map(NodeView::row);
-            own.is_some_and(|own| row(own) == row(pod) && is_same(own, pod))
+            own.is_some_and(|own| is_same(own, pod))
         };
-        on_nodes(&self.copy) == on_nodes(&new)
-            && new.pods().filter(|pod| pod.node().is_some()).all(is_there)
+        self.copy.pod_count() == new.pod_count() && new.pods().all(is_there)
     }
 
     /// Takes the pods of a group out.
     pub(super) fn end(&mut self, reads: Reads<'_>, id: GroupId) {
-        let mut pods: Vec<(Row, Pod)> = Vec::new();
+        let mut pods: Vec<(Place, Pod)> = Vec::new();
         reads.visit(id, &mut |part| {
-            for pod in self.copy.pods_of(part) {
-                if let Some(node) = pod.node() {
-                    pods.push((node.row(), pod.to_pod_on(node.name())));
-                }
-            }
+            pods.extend(self.copy.pods_of(part).map(|pod| (place_of(pod), pod.to_pod())));
         });
-        for (row, pod) in &pods {
+        for (place, pod) in &pods {
             let _ = self.copy.remove_pod(pod.namespace(), &pod.name);
-            self.gone_from.entry(*row).or_default().insert(id);
+            self.gone_from.entry(*place).or_default().insert(id);
         }
         self.gone.insert(id, pods);
     }
 
     /// Puts the pods of a group back.
     fn restore(&mut self, id: GroupId) -> bool {
-        for (row, pod) in self.gone.remove(&id).unwrap_or_default() {
-            if let Some(groups) = self.gone_from.get_mut(&row) {
+        for (place, pod) in self.gone.remove(&id).unwrap_or_default() {
+            if let Some(groups) = self.gone_from.get_mut(&place) {
                 groups.remove(&id);
                 if groups.is_empty() {
-                    self.gone_from.remove(&row);
+                    self.gone_from.remove(&place);
                 }
             }
             if self.copy.add_pod(pod).is_err() {
@@ -295,19 +291,38 @@ impl WorkingCopy {
 }
 
 /// The rows whose pods have changed since a moment; `None` if more has, or it is not known.
-fn changed_rows(journal: &Journal, since: Moment) -> Option<BTreeSet<Row>> {
-    let row = |change: Change| matches!(change, Change::Pods { .. }).then(|| change.row())?;
-    journal.since(since)?.map(row).collect()
+fn changed_places(journal: &Journal, since: Moment) -> Option<BTreeSet<Place>> {
+    let place = |change: Change| matches!(change, Change::Pods { .. }).then(|| change.row());
+    journal.since(since)?.map(place).collect()
+}
+
+fn place_of(pod: PodView<'_>) -> Place {
+    pod.node().map(NodeView::row)
+}
+
+/// Whether every pod that is on no node waits for one that is not there.
+fn all_have_nodes_or_wait(cluster: &Cluster) -> bool {
+    cluster.pods.tally.unplaced == cluster.parked.len()
+}
+
+/// The pods of a row, or those that wait for a node. O(those).
+fn pods_at(cluster: &Cluster, place: Place) -> Vec<PodView<'_>> {
+    match place {
+        Some(row) => cluster.view(row).into_iter().flat_map(NodeView::pods).collect(),
+        None => cluster.parked.iter().filter_map(|(_, slot)| cluster.pod_view(slot)).collect(),
+    }
 }
 
 fn full_name(pod: PodView<'_>) -> (String, String) {
     (pod.namespace().into(), pod.name().into())
 }
 
-/// Whether two pods are the same to every plugin.
+/// Whether two pods are the same to every plugin, on the same node.
 fn is_same(one: PodView<'_>, other: PodView<'_>) -> bool {
     let rest = |pod: PodView<'_>| (pod.priority(), pod.deleting(), pod.start(), pod.key());
     (core::ptr::eq(one.shape(), other.shape()) || one.shape() == other.shape())
+        && place_of(one) == place_of(other)
+        && one.waits_for() == other.waits_for()
         && one.group() == other.group()
         && rest(one) == rest(other)
         && one.uid() == other.uid()

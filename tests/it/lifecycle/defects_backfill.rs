@@ -262,3 +262,25 @@ fn a_loss_that_breaks_two_promises_leaves_nobody_without_one() {
     quiet(&mut scheduler, at(2));
     assert_eq!(promised(&scheduler), all([100, 150, 200]));
 }
+
+/// LostNode: the copy of the cluster at a later time kept a pod of a lost node that was deleted, so that the
+/// pod in its place was missing there, and its room was promised to another.
+#[test]
+fn a_pod_in_place_of_one_on_a_lost_node_takes_its_room_at_later_times_too() {
+    let mut scheduler = under(Backfill::easy(), 3, 2);
+    let grows = PodGroup::gang("g", 1).pods(2, gpu()).priority(1);
+    start(&mut scheduler, grows.run_time_estimate(Duration::from_secs(1_000)), at(0));
+    start(&mut scheduler, job("first", 2, 50), at(0));
+    start(&mut scheduler, job("second", 2, 60), at(0));
+    let lost = scheduler.cluster().pod("default", "g-0").unwrap().node().unwrap().name().to_owned();
+    scheduler.handle_event(Event::NodeRemoved { name: lost, version: 0 }, at(1)).unwrap();
+    scheduler.handle_group(job("wide", 4, 10), at(2)).unwrap();
+    quiet(&mut scheduler, at(2));
+    assert_eq!(promised(&scheduler), [("wide".to_owned(), at(60))]);
+    delete(&mut scheduler, "g-0", at(3));
+    scheduler.handle_pod(gpu().name("g-0").in_group("g"), at(3)).unwrap();
+    quiet(&mut scheduler, at(3));
+    delete(&mut scheduler, "second-0", at(4));
+    assert_eq!(bind_all(&mut scheduler, at(4)), ["default/g"]);
+    assert_eq!(promised(&scheduler), [("wide".to_owned(), at(1_000))]);
+}
