@@ -1,5 +1,8 @@
 //! Promises: a place and a time.
 
+#[cfg(test)]
+mod tests;
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 

@@ -6,6 +6,9 @@
 //! thousandths. Members go one by one to the node on which least is missing, and what is missing for
 //! all of them says how near a domain is.
 
+#[cfg(test)]
+mod tests;
+
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use alloc::string::String;

@@ -8,5 +8,6 @@ mod properties;
 mod queue;
 mod soundness;
 mod state;
+mod steps;
 mod trees;
 mod victims;

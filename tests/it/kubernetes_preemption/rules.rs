@@ -127,6 +127,13 @@ fn what_follows_is_applied_and_a_pod_waits_for_its_victims() {
     let again = preempt(&snapshot, &p);
     assert_eq!(again.ineligible(), Some(Ineligible::TerminatingVictim));
     assert_eq!(again.own_nomination(), OwnNomination::Unchanged);
+    // It does not wait for one that is as important as it is.
+    let nodes = [node("n", 2)];
+    let equal = self::cluster(&nodes, &[pod("v", 5, 1).on("n"), pod("w", 1, 1).on("n")]);
+    let mut other = PreemptionSnapshot::new(&equal, &framework, &running, NOW);
+    other.nominate(&p, "n").unwrap();
+    other.preempt("default", "v").unwrap();
+    assert_eq!(preempt(&other, &p).ineligible(), None);
     // A more important pod takes the same victim, which is not evicted twice.
     let answer = preempt(&snapshot, &pod("q", 8, 2));
     assert_eq!(choice(&answer), ("n".into(), vec!["v".into()]));

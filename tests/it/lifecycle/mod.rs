@@ -22,6 +22,7 @@ mod nominations;
 mod orphans;
 mod pairs;
 mod preemption;
+mod rare_inputs;
 mod repair;
 mod reservations;
 mod results;

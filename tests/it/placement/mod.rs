@@ -3,6 +3,7 @@
 mod brute_force;
 mod commit_work;
 mod determinism;
+mod edges;
 mod equality;
 mod explain;
 mod fast;

@@ -7,5 +7,6 @@ mod devices;
 mod explained;
 mod moves;
 mod planted;
+mod small_worlds;
 mod work;
 mod world;

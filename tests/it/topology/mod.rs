@@ -4,5 +4,6 @@ mod cases;
 mod commit_promises;
 mod domains;
 mod kueue;
+mod kueue_hosts;
 mod kueue_properties;
 mod kueue_strategy;

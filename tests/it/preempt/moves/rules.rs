@@ -271,7 +271,7 @@ fn devices_are_chosen_anew_and_held_by_one_pod_at_a_time() {
         let answer = PreemptingPlanner::new().place(&cluster, &framework, &known, request).unwrap();
         let preempt = answer.preempt().unwrap();
         assert_eq!(preempt.moves.len(), 1);
-        assert_eq!(preempt.moves[0].devices.len(), 1);
+        assert_eq!((preempt.moves[0].devices.len(), preempt.moves[0].stops), (1, false));
         carry_out(&cluster, &known, &framework, preempt).unwrap();
     }
 }
