@@ -59,14 +59,20 @@
 //!
 //! # Features
 //!
-//! - `scheduler`: victims and moves ([`preempt`]), tenants ([`quota`]), the life cycle ([`queue`]).
-//! - `autoscale`: nodes to buy for groups that wait, and nodes that can go.
+//! - `devices`: devices and NUMA zones of nodes, and [`claims`] of resources.
+//! - `volumes`: volumes of pods, and the nodes that reach them.
+//! - `usage`: measured use of nodes, overcommitment, and classes of service.
+//! - `explain`: why a group has no place, node by node, and what would help ([`explain()`]).
+//! - `laws`: checks of plugins of your own ([`laws`]), and of plans ([`reference`]).
+//! - `scheduler`: victims and moves ([`preempt`]), tenants ([`quota`]), the life cycle ([`queue`]);
+//!   brings the first four.
+//! - `autoscale`: nodes to buy for groups that wait, and nodes that can go; brings the first three.
 //! - `simulate`: the scheduler over a trace; brings `scheduler`.
-//! - `serde`: every type of data serialises, canonically.
+//! - `serde`: every type of data serialises, canonically; brings the first three.
 //! - `kubernetes`: Kubernetes' manifests are read, and with `scheduler` its queues and watches; brings
 //!   `serde`.
-//! - `cel`: selectors of devices as Kubernetes writes them ([`claims`]).
-//! - `peers`: other schedulers' own algorithms, to compare with: [`reference::kueue`], and with
+//! - `cel`: selectors of devices as Kubernetes writes them ([`claims`]); brings `devices`.
+//! - `peers`: other schedulers' own algorithms: Kueue's strategy and [`reference::kueue`], and with
 //!   `scheduler` [`preempt::kubernetes`].
 //! - `parallel`: coarse work in the caller's rayon pool. The answers do not change.
 //! - `simd`: loops over columns in AVX2 or AVX-512 where the machine has it
@@ -74,7 +80,8 @@
 //!
 //! - `full`: all but `simd`.
 //!
-//! None is on by default. All but `cel`, `parallel`, `full` and, on x86-64, `simd` build without `std`; the
+//! None is on by default. A feature adds names and plugins; it changes no answer about what can be said
+//! without it. All but `cel`, `parallel`, `full` and, on x86-64, `simd` build without `std`; the
 //! README says what each costs.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -95,11 +102,12 @@
     not(all(
         feature = "autoscale",
         feature = "kubernetes",
+        feature = "laws",
         feature = "peers",
         feature = "scheduler",
         feature = "simulate"
     )),
-    allow(dead_code, unused_imports)
+    allow(dead_code, unreachable_pub, unused_imports)
 )]
 
 extern crate alloc;
@@ -109,10 +117,14 @@ extern crate std;
 #[cfg(feature = "autoscale")]
 pub mod autoscale;
 mod base;
+#[cfg(feature = "devices")]
 pub mod claims;
+#[cfg(not(feature = "devices"))]
+mod claims;
 pub mod framework;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
+#[cfg(feature = "laws")]
 pub mod laws;
 pub mod model;
 pub mod place;
@@ -125,6 +137,7 @@ pub mod queue;
 pub mod quota;
 #[cfg(feature = "scheduler")]
 pub mod reclaim;
+#[cfg(any(feature = "laws", feature = "peers"))]
 pub mod reference;
 #[cfg(feature = "simulate")]
 pub mod simulate;
@@ -141,6 +154,7 @@ pub use model::pod::Pod;
 pub use model::workload::Workload;
 pub use place::commit::CommitError;
 pub use place::error::PlaceError;
+#[cfg(feature = "explain")]
 pub use place::explain::explain;
 pub use place::outcome::{Outcome, Unplaced};
 pub use place::planner::{Planner, place_gang};

@@ -80,6 +80,7 @@ pub(crate) fn all(
                 decision.outcome = outcome.word();
                 decision.explanation = explain(cluster, framework, group, &outcome);
                 if let Outcome::Placed(plan) = &outcome {
+                    #[cfg(feature = "laws")]
                     phalanx::reference::is_sound(plan, group, cluster, framework)?;
                     cluster.commit(framework, plan)?;
                     let full_name =

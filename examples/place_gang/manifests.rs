@@ -131,7 +131,6 @@ pub(crate) fn options(
             max_nodes: most,
             max_documents: most,
             max_total_scalar_bytes: most,
-            max_total_comment_bytes: most,
         },
         duplicate_keys: duplicate_keys,
         with_snippet: false,

@@ -24,8 +24,9 @@ use std::fmt::Write;
 use phalanx::Framework;
 #[cfg(feature = "cel")]
 use phalanx::claims::Cel as Selectors;
-#[cfg(not(feature = "cel"))]
+#[cfg(all(feature = "devices", not(feature = "cel")))]
 use phalanx::claims::NoSelectors as Selectors;
+#[cfg(feature = "devices")]
 use phalanx::plugins::{DynamicResources, KubernetesProfile};
 
 use crate::common::cli::{Arguments, DONE, Finish, Mistake, NO, Program};
@@ -143,16 +144,24 @@ fn scene(arguments: &Arguments) -> Result<(Scene, Vec<String>), Mistake> {
 /// A profile, with the strategy that is natural to it.
 fn profile_framework(profile: &str, has_claims: bool) -> Framework {
     let own = match profile {
-        "kubernetes" if has_claims => {
-            return KubernetesProfile::new().claims(Selectors).framework();
-        }
         "kubernetes" => Framework::kubernetes(),
         "spread" => Framework::spread(),
         _ => Framework::default(),
     };
-    if !has_claims {
-        return own;
+    if has_claims { with_claims(profile, own) } else { own }
+}
+
+#[cfg(feature = "devices")]
+fn with_claims(profile: &str, own: Framework) -> Framework {
+    if profile == "kubernetes" {
+        return KubernetesProfile::new().claims(Selectors).framework();
     }
     let builder = DynamicResources::add_to(own.to_builder(), Selectors);
     builder.build().unwrap_or(own)
+}
+
+/// Only manifests have claims, and they bring the feature.
+#[cfg(not(feature = "devices"))]
+fn with_claims(_: &str, own: Framework) -> Framework {
+    own
 }

@@ -55,6 +55,7 @@ pub(crate) fn scene() -> Result<Scene, Box<dyn Error>> {
         }
         let alone = PodGroup::basic(name).pod(pod);
         if let Some(plan) = planner.place(&cluster, &pack, &alone)?.plan() {
+            #[cfg(feature = "laws")]
             phalanx::reference::is_sound(plan, &alone, &cluster, &pack)?;
             cluster.commit(&pack, plan)?;
             running.push((name.to_string(), count));

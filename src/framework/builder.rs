@@ -224,6 +224,7 @@ impl FrameworkBuilder {
     /// unless set. Beside it the framework needs a filter, `plugins::DeviceFit`, that keeps pods
     /// off nodes whose devices do not serve them. A pod whose best node turns out not to serve it
     /// is not placed.
+    #[cfg(feature = "devices")]
     pub fn device_choice(mut self, choice: impl DeviceChoice + 'static) -> FrameworkBuilder {
         self.parts.device_choice = Some(Arc::new(choice));
         self
@@ -232,6 +233,7 @@ impl FrameworkBuilder {
     /// Sets who evaluates the selectors of claims, for the devices of pods that are placed; nobody
     /// unless set. Beside it the framework needs the filter
     /// [`DynamicResources`](crate::plugins::DynamicResources) with the same evaluator.
+    #[cfg(feature = "devices")]
     pub fn selectors(mut self, evaluator: impl SelectorEvaluator + 'static) -> FrameworkBuilder {
         self.parts.selectors = Some(Arc::new(evaluator));
         self
@@ -436,11 +438,13 @@ impl Framework {
     }
 
     /// The choice of devices for pods on their nodes.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn device_choice(&self) -> &dyn DeviceChoice {
         self.parts.device_choice.as_deref().unwrap_or(&TightestFit)
     }
 
     /// Who evaluates the selectors of claims.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn selectors(&self) -> &dyn SelectorEvaluator {
         self.parts.selectors.as_deref().unwrap_or(&NoSelectors)
     }

@@ -15,6 +15,7 @@ pub enum Strategy {
     /// to the feasible node with the best score. It never goes back, so a group it does not place
     /// may fit all the same. All pending members are placed or none; minima count for nothing. See
     /// [`reference::kueue`](crate::reference::kueue).
+    #[cfg(feature = "peers")]
     Kueue,
     /// Complete search within a budget of steps: the sequential strategy first, then members
     /// hardest first with backtracking. A group it does not place does not fit, or the budget ran
@@ -27,8 +28,20 @@ pub enum Strategy {
     Search,
 }
 
+impl Strategy {
+    /// Whether it is `Strategy::Kueue`, which the feature `peers` brings.
+    pub(crate) fn is_kueue(self) -> bool {
+        match self {
+            #[cfg(feature = "peers")]
+            Strategy::Kueue => true,
+            Strategy::Kubernetes | Strategy::Search => false,
+        }
+    }
+}
+
 /// Options of [`Strategy::Kueue`]: Kueue's feature gates that change an answer. The default is
 /// Kueue's.
+#[cfg(feature = "peers")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each a gate of Kueue")]
@@ -50,6 +63,7 @@ pub struct KueueGates {
     pub elastic: bool,
 }
 
+#[cfg(feature = "peers")]
 impl Default for KueueGates {
     fn default() -> KueueGates {
         KueueGates {

@@ -155,6 +155,7 @@ pub struct TopologyRequest {
     /// All members on one node, and all their devices within one island of it. Below every level:
     /// `require` and `prefer` apply to that node, and where one island is preferred but not to be
     /// had, they apply by themselves. It has no effect on a group without device requests.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub island: IslandRule,
 }
 
@@ -278,6 +279,7 @@ impl PodGroup {
     /// assert_eq!(islands, [("default/pairs", "n1", "left")]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn require_island(mut self) -> PodGroup {
         self.topology.island = IslandRule::Required;
@@ -286,6 +288,7 @@ impl PodGroup {
 
     /// Asks that all members are on one node and their devices within one island of it, if
     /// possible.
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn prefer_island(mut self) -> PodGroup {
         self.topology.island = IslandRule::Preferred;

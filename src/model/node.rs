@@ -51,16 +51,20 @@ pub struct Node {
     /// Container images present.
     pub images: Vec<Image>,
     /// Devices with details of their own, in order of index.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub devices: Vec<Device>,
     /// Slices of devices that are published with the node when it is added: those of a node that does
     /// not exist yet, such as a template. They get the node's name as node and pool. A pool that is
     /// published already stays as it is.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub slices: Vec<ResourceSlice>,
     /// Sets of devices that go together.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Partitions::is_empty"))]
     pub partitions: Partitions,
     /// NUMA zones, and how resources are aligned with them.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "NodeZones::is_empty"))]
     pub zones: NodeZones,
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -95,6 +99,7 @@ impl Node {
     /// assert_eq!(cluster.claims().slices().next().unwrap().pool, "n1");
     /// # Ok::<(), phalanx::StateError>(())
     /// ```
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn slice(mut self, slice: ResourceSlice) -> Node {
         self.slices.push(slice);
@@ -152,6 +157,7 @@ impl Node {
     }
 
     /// Adds a device; its index is the number of devices before it.
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn device(mut self, device: Device) -> Node {
         self.devices.push(device);
@@ -159,6 +165,7 @@ impl Node {
     }
 
     /// Adds a set of devices that go together.
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn device_set(mut self, set: DeviceSet) -> Node {
         self.partitions.sets.push(set);
@@ -166,6 +173,7 @@ impl Node {
     }
 
     /// Sets whether whole devices of a request are to be one of the sets.
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn partitioned(mut self, rule: IslandRule) -> Node {
         self.partitions.rule = rule;
@@ -173,6 +181,7 @@ impl Node {
     }
 
     /// Adds a NUMA zone.
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn zone(mut self, zone: Zone) -> Node {
         self.zones.list.push(zone);
@@ -180,6 +189,7 @@ impl Node {
     }
 
     /// Sets how resources of containers are aligned with the zones.
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn aligning(mut self, policy: ZonePolicy, scope: ZoneScope) -> Node {
         (self.zones.policy, self.zones.scope) = (policy, scope);

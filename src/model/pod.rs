@@ -9,6 +9,7 @@ use super::affinity::{NodeAffinity, PodAffinityTerm};
 use super::claims::{ClaimAllocation, ClaimSource, ClaimSpec, PodClaim};
 use super::device::zone::{ZonePart, ZonePolicy, ZoneShare};
 use super::device::{DeviceAsk, DeviceRequest};
+#[cfg(feature = "kubernetes")]
 use super::effective::PodResources;
 use super::error::{Defect, ModelError, Problem};
 use super::resources::{IntoQuantity, amount_of};
@@ -58,13 +59,16 @@ pub struct Pod {
     pub scheduling_gates: Vec<String>,
     /// The devices it holds on its node, one list a device request: indexes of the node's
     /// devices. Empty for a pod that is not bound or asks for none.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub device_indexes: Vec<Vec<u32>>,
     /// The devices of its claims that it was placed with. Claims that were allocated without it are
     /// not among them.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub allocations: Vec<ClaimAllocation>,
     /// Amounts that it holds of the NUMA zones of its node; of a zone that the node does not have
     /// nothing is held.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub zone_shares: Vec<ZoneShare>,
     shape: Arc<PodShape>,
@@ -219,6 +223,7 @@ impl Pod {
     }
 
     /// Sets all requests at once from those of several containers.
+    #[cfg(feature = "kubernetes")]
     #[must_use]
     pub fn resources(mut self, resources: &PodResources) -> Pod {
         match resources.effective() {
@@ -293,6 +298,7 @@ impl Pod {
     }
 
     /// Asks for devices.
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn device(mut self, request: DeviceRequest) -> Pod {
         self.shape_mut().devices.push(request);
@@ -301,6 +307,7 @@ impl Pod {
 
     /// Names a claim of its namespace, which other pods may name too. Its name in the pod is the
     /// same.
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn claim(mut self, name: impl Into<String>) -> Pod {
         let name = name.into();
@@ -318,6 +325,7 @@ impl Pod {
     /// let gpus = ClaimSpec::new().request("gpus", DeviceDemand::of("gpu", 8)).same("gpu.example.com/island");
     /// assert!(Pod::new().own_claim("gpus", gpus).check().is_ok());
     /// ```
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn own_claim(mut self, name: impl Into<String>, spec: ClaimSpec) -> Pod {
         let source = ClaimSource::Own(Arc::new(spec));
@@ -326,6 +334,7 @@ impl Pod {
     }
 
     /// Sets the devices it holds on its node: one list for each device request.
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn holding(mut self, devices: impl IntoIterator<Item = Vec<u32>>) -> Pod {
         self.device_indexes = devices.into_iter().collect();
@@ -334,6 +343,7 @@ impl Pod {
 
     /// Adds resources of one container that nodes with NUMA zones align. They are a part of what the
     /// pod requests, and do not add to it.
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn zone_part(mut self, part: ZonePart) -> Pod {
         self.shape_mut().zones.parts.push(part);
@@ -341,6 +351,7 @@ impl Pod {
     }
 
     /// Wants a node that aligns at least so strictly.
+    #[cfg(feature = "devices")]
     #[must_use]
     pub fn aligned(mut self, least: ZonePolicy) -> Pod {
         self.shape_mut().zones.least = least;
@@ -348,6 +359,7 @@ impl Pod {
     }
 
     /// Mounts a claim of its namespace.
+    #[cfg(feature = "volumes")]
     #[must_use]
     pub fn volume_claim(mut self, claim: impl Into<String>) -> Pod {
         self.shape_mut().volumes.push(PodVolume::Claim(claim.into()));
@@ -355,6 +367,7 @@ impl Pod {
     }
 
     /// Mounts a volume.
+    #[cfg(feature = "volumes")]
     #[must_use]
     pub fn volume(mut self, volume: PodVolume) -> Pod {
         self.shape_mut().volumes.push(volume);

@@ -230,6 +230,7 @@ pub fn is_preemptible(labels: &Labels) -> bool {
     labels.get(DISABLE_PREEMPTIBLE).is_none_or(|value| value != "true")
 }
 
+#[cfg(feature = "usage")]
 impl Pod {
     /// Writes into the shape which band the pod's priority is in, and what its limits are, for plugins
     /// that read them: a shape says nothing of either by itself.
@@ -247,6 +248,7 @@ impl Pod {
     }
 }
 
+#[cfg(feature = "usage")]
 impl PodShape {
     /// The band of the pods: by label, by the attribute that [`Pod::in_band`] writes, or by the
     /// class of service. A shape without requests and limits of CPU and memory is best effort.

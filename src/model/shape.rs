@@ -64,14 +64,18 @@ pub struct PodShape {
     /// How many containers and init containers there are.
     pub containers: u32,
     /// Device requests.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub devices: Vec<DeviceRequest>,
     /// Resources that nodes with NUMA zones align.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "ZoneAsk::is_empty"))]
     pub zones: ZoneAsk,
     /// Volumes that decide where the pod can go.
+    #[cfg_attr(not(feature = "volumes"), doc(hidden))]
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub volumes: Vec<PodVolume>,
     /// Resource claims.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub claims: Vec<PodClaim>,
     /// Whatever else the embedder's own plugins read.

@@ -59,6 +59,7 @@ pub enum CommitError {
         node: String,
     },
     /// A claim cannot have what the plan gives it.
+    #[cfg_attr(not(feature = "volumes"), doc(hidden))]
     #[error("pod {}: on node {}: {}", clip(.pod), clip(.node), .problem)]
     Volumes {
         /// The pod.

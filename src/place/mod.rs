@@ -8,13 +8,12 @@ mod cache;
 pub(crate) mod certificate;
 pub(crate) mod commit;
 pub(crate) mod error;
+#[cfg(feature = "explain")]
 pub(crate) mod explain;
+#[cfg(feature = "peers")]
 pub(crate) mod failure;
 pub(crate) mod gang;
-#[cfg_attr(
-    not(feature = "peers"),
-    allow(unreachable_pub, unused_imports, dead_code, reason = "public with the feature `peers`")
-)]
+#[cfg(feature = "peers")]
 pub(crate) mod kueue;
 mod layout;
 pub(crate) mod outcome;
@@ -27,10 +26,15 @@ pub(crate) mod topology;
 mod verify;
 
 pub use certificate::{CandidateLack, Certificate, Flaw, Lack, Proof, Refusal};
+#[cfg(feature = "volumes")]
 pub use commit::VolumeProblem;
+#[cfg(not(feature = "volumes"))]
+pub(crate) use commit::VolumeProblem;
+#[cfg(feature = "explain")]
 pub use explain::{
     ClaimLack, DomainReport, Explanation, LevelReport, Rejections, Relaxation, Remedy,
 };
+#[cfg(feature = "peers")]
 pub use failure::{Exclusions, Failure, KueueRoom, LayerRoom, NoFit, Unit};
 pub use gang::Gang;
 pub use outcome::UnplacedKind;

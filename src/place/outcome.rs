@@ -5,6 +5,7 @@ use alloc::string::String;
 use core::fmt;
 
 use super::certificate::Certificate;
+#[cfg(feature = "peers")]
 use super::failure::Failure;
 use super::layout::Layout;
 use crate::base::{ObjectName, Time};
@@ -57,6 +58,7 @@ pub struct Unplaced {
     /// were not all evaluated.
     pub partial: Option<Plan>,
     /// Why Kueue's algorithm has no assignment, under [`Strategy::Kueue`](crate::Strategy::Kueue).
+    #[cfg(feature = "peers")]
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub failure: Option<Failure>,
 }
@@ -86,7 +88,14 @@ impl Answer {
 
 impl Unplaced {
     pub(crate) fn new(group: ObjectName, kind: UnplacedKind) -> Unplaced {
-        Unplaced { group, kind, certificate: None, partial: None, failure: None }
+        Unplaced {
+            group,
+            kind,
+            certificate: None,
+            partial: None,
+            #[cfg(feature = "peers")]
+            failure: None,
+        }
     }
 }
 
@@ -152,6 +161,10 @@ impl fmt::Display for Unplaced {
             UnplacedKind::Exhausted => "no place found within the budget",
             UnplacedKind::Greedy => "the sequential strategy found no place",
         })?;
-        self.failure.as_ref().map_or(Ok(()), |failure| write!(f, ": {failure}"))
+        #[cfg(feature = "peers")]
+        if let Some(failure) = &self.failure {
+            return write!(f, ": {failure}");
+        }
+        Ok(())
     }
 }

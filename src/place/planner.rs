@@ -9,10 +9,12 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::error::PlaceError;
+#[cfg(feature = "peers")]
+use super::kueue;
 use super::layout::{Layout, Member};
 use super::outcome::{Answer, Outcome};
 use super::request::{Request, Task};
-use super::{kueue, search, sequential};
+use super::{search, sequential};
 use crate::base::Time;
 use crate::framework::{Framework, PermitContext, PermitVerdict, Strategy};
 use crate::model::{PodGroup, PodShape, VolumeBindings};
@@ -36,6 +38,7 @@ fn method(strategy: Strategy) -> Method {
             place: sequential::strategy::place,
             reference: sequential::strategy::reference,
         },
+        #[cfg(feature = "peers")]
         Strategy::Kueue => Method {
             place: |task, _| kueue::strategy::place(task),
             reference: kueue::strategy::place,
@@ -220,7 +223,7 @@ fn plan_of(task: Task<'_>, mut layout: Layout) -> (Plan, Vec<Member>) {
         devices,
         volumes,
         domains: layout.domains,
-        minima: task.strategy() != Strategy::Kueue,
+        minima: !task.strategy().is_kueue(),
         planned: Vec::new(),
         basis: task.cluster.moment(),
     };

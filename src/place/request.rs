@@ -8,7 +8,9 @@ use super::error::PlaceError;
 use super::gang::Gang;
 use crate::base::Time;
 use crate::base::hash::hash_of;
-use crate::framework::{Framework, KueueGates, Strategy};
+#[cfg(feature = "peers")]
+use crate::framework::KueueGates;
+use crate::framework::{Framework, Strategy};
 use crate::model::{ModelError, Pod, PodGroup, Workload};
 use crate::state::{Cluster, NodeView, Row};
 
@@ -31,6 +33,7 @@ pub struct Request<'a> {
     pub(crate) salt: u64,
     pub(crate) strategy: Option<Strategy>,
     pub(crate) within: Option<Domain>,
+    #[cfg(feature = "peers")]
     pub(crate) kueue_gates: KueueGates,
 }
 
@@ -61,6 +64,7 @@ impl<'a> Request<'a> {
             salt: 0,
             strategy: None,
             within: None,
+            #[cfg(feature = "peers")]
             kueue_gates: KueueGates::default(),
         }
     }
@@ -96,6 +100,7 @@ impl<'a> Request<'a> {
     }
 
     /// Sets Kueue's feature gates, the options of [`Strategy::Kueue`].
+    #[cfg(feature = "peers")]
     pub fn kueue_gates(mut self, gates: KueueGates) -> Request<'a> {
         self.kueue_gates = gates;
         self
@@ -116,6 +121,7 @@ impl<'a> Request<'a> {
             salt: self.salt,
             strategy: self.strategy,
             within: self.within.clone(),
+            #[cfg(feature = "peers")]
             kueue_gates: self.kueue_gates,
         }
     }
@@ -129,6 +135,7 @@ impl<'a> Request<'a> {
             salt: self.salt,
             strategy: self.strategy,
             within: self.within.clone(),
+            #[cfg(feature = "peers")]
             kueue_gates: self.kueue_gates,
         }
     }

@@ -3,12 +3,18 @@
 use alloc::string::String;
 
 use super::{
-    AllocationScore, BalancedAllocation, DeviceFit, DomainAllocation, DynamicResources, Fit,
-    FitIgnoring, ImageLocality, InterPodAffinity, LeastAllocated, NodeAffinityPlugin, NodeName,
-    NodePorts, NodeUnschedulable, NodeVolumeLimits, PodGroupPodsCount, PodTopologySpread,
-    SpreadDefaults, StorageCapacityScore, TaintToleration, Utilization, VolumeBinding,
-    VolumeRestrictions, VolumeZone, ZoneFit,
+    AllocationScore, BalancedAllocation, DomainAllocation, Fit, FitIgnoring, ImageLocality,
+    InterPodAffinity, LeastAllocated, NodeAffinityPlugin, NodeName, NodePorts, NodeUnschedulable,
+    PodGroupPodsCount, PodTopologySpread, SpreadDefaults, TaintToleration,
 };
+#[cfg(feature = "devices")]
+use super::{DeviceFit, DynamicResources, ZoneFit};
+#[cfg(feature = "volumes")]
+use super::{
+    NodeVolumeLimits, StorageCapacityScore, Utilization, VolumeBinding, VolumeRestrictions,
+    VolumeZone,
+};
+#[cfg(feature = "devices")]
 use crate::claims::SelectorEvaluator;
 use crate::framework::{Framework, FrameworkBuilder, Strategy};
 use crate::model;
@@ -42,7 +48,9 @@ pub struct KubernetesProfile {
     added_affinity: model::NodeAffinity,
     spread: SpreadDefaults,
     company: InterPodAffinity,
+    #[cfg(feature = "volumes")]
     storage: Option<Utilization>,
+    #[cfg(feature = "devices")]
     claims: Option<DynamicResources>,
 }
 
@@ -55,7 +63,9 @@ impl Default for KubernetesProfile {
             added_affinity: model::NodeAffinity::default(),
             spread: SpreadDefaults::default(),
             company: InterPodAffinity::default(),
+            #[cfg(feature = "volumes")]
             storage: None,
+            #[cfg(feature = "devices")]
             claims: None,
         }
     }
@@ -120,6 +130,7 @@ impl KubernetesProfile {
 
     /// Scores nodes by what the claims of a pod take of their storage (the gate
     /// `StorageCapacityScoring`, and `shape`; kube-scheduler's own is 10 at 0 percent and 0 at 100).
+    #[cfg(feature = "volumes")]
     pub fn storage_capacity_scoring(mut self, shape: Utilization) -> KubernetesProfile {
         self.storage = Some(shape);
         self
@@ -127,6 +138,7 @@ impl KubernetesProfile {
 
     /// Adds `DynamicResources`, as a filter after `InterPodAffinity` and as a score of weight 2, with
     /// who evaluates the selectors of claims.
+    #[cfg(feature = "devices")]
     pub fn claims(mut self, selectors: impl SelectorEvaluator + 'static) -> KubernetesProfile {
         self.claims = Some(DynamicResources::new(selectors));
         self
@@ -137,10 +149,12 @@ impl KubernetesProfile {
         let filters = self.filters();
         let fit = self.fit.named("NodeResourcesFit");
         let domain_fit = DomainAllocation::like(&fit);
+        #[cfg(feature = "volumes")]
         let filters = match self.storage {
             Some(shape) => filters.score(1, StorageCapacityScore::new(shape)),
             None => filters,
         };
+        #[cfg(feature = "devices")]
         let claims = self.claims;
         let framework = filters
             .score(3, TaintToleration)
@@ -150,6 +164,7 @@ impl KubernetesProfile {
             .score(2, self.company)
             .score(1, self.balanced)
             .score(1, ImageLocality);
+        #[cfg(feature = "devices")]
         let framework = match claims {
             None => framework,
             Some(claims) => {
@@ -172,18 +187,24 @@ impl KubernetesProfile {
             .filter(TaintToleration)
             .filter(NodeAffinityPlugin::with_added(self.added_affinity.clone()))
             .filter(NodePorts)
-            .filter(self.ignoring.clone())
+            .filter(self.ignoring.clone());
+        #[cfg(feature = "volumes")]
+        let filters = filters
             .filter(VolumeRestrictions)
             .filter(NodeVolumeLimits)
             .filter(VolumeBinding)
-            .filter(VolumeZone)
+            .filter(VolumeZone);
+        let filters = filters
             .filter(PodTopologySpread::with_defaults(self.spread.clone()))
             .filter(self.company);
+        #[cfg(feature = "devices")]
         let filters = match &self.claims {
             None => filters,
             Some(claims) => filters.filter(claims.clone()),
-        };
-        filters.filter(DeviceFit).filter(ZoneFit)
+        }
+        .filter(DeviceFit)
+        .filter(ZoneFit);
+        filters
     }
 }
 

@@ -28,7 +28,7 @@ impl<'a> Domains<'a> {
 
     /// The value that a node has of a key.
     fn value(&self, node: NodeView<'a>, key: &str) -> Option<&'a str> {
-        let host = self.strategy == Strategy::Kueue && key == HOSTNAME;
+        let host = self.strategy.is_kueue() && key == HOSTNAME;
         node.label(key).or_else(|| host.then(|| node.name()))
     }
 

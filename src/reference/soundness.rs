@@ -221,7 +221,7 @@ impl<'a> Check<'a> {
         // Pods behind gates are no members yet, but what is planned is counted where it stands.
         members.planned =
             leaf.pods.iter().filter_map(|pod| self.member(pod.namespace(), &pod.name)).collect();
-        if self.strategy == Strategy::Kueue {
+        if self.strategy.is_kueue() {
             let left_out = open.iter().filter(|pod| {
                 self.member(pod.namespace(), &pod.name).is_none()
                     && self.cluster.pod(pod.namespace(), &pod.name).is_none()
@@ -229,7 +229,7 @@ impl<'a> Check<'a> {
             let left_out = left_out.map(|pod| format!("{}/{}", pod.namespace(), pod.name));
             self.broken.extend(left_out.map(Broken::LeftOut).collect::<Vec<_>>());
         }
-        if self.strategy != Strategy::Kueue || members.running.is_empty() {
+        if !self.strategy.is_kueue() || members.running.is_empty() {
             self.slices(leaf, name, &open, 0);
         }
     }
@@ -261,7 +261,7 @@ impl<'a> Check<'a> {
 
     /// Whether a group has its minima. That it has not is noted where the plan places some of it.
     fn counts(&mut self, group: &PodGroup, name: &str, members: &Members<'a>, have: usize) -> bool {
-        if self.strategy == Strategy::Kueue {
+        if self.strategy.is_kueue() {
             return !members.planned.is_empty();
         }
         let need = group.policy.minimum();
@@ -310,7 +310,7 @@ impl<'a> Check<'a> {
             if none(own)
                 || none(led)
                 || own.planned.is_empty() && led.planned.is_empty()
-                || self.strategy == Strategy::Kueue && runs
+                || self.strategy.is_kueue() && runs
             {
                 continue;
             }

@@ -229,6 +229,7 @@ impl Cluster {
     }
 
     /// Device classes, slices and claims, and the devices in use.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn claims(&self) -> &ClaimBook {
         &self.claims
     }
@@ -250,6 +251,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The object has no name.
+    #[cfg(feature = "devices")]
     pub fn set_claim_object(&mut self, object: impl Into<ClaimObject>) -> Result<(), StateError> {
         let object = object.into();
         object.check()?;
@@ -258,6 +260,7 @@ impl Cluster {
     }
 
     /// Removes a class, a slice or a claim; whether there was one.
+    #[cfg(feature = "devices")]
     pub fn remove_claim_object(&mut self, key: &ClaimKey) -> bool {
         let removed = self.claims.remove(key);
         self.journal.record(Change::Claims);
@@ -270,12 +273,14 @@ impl Cluster {
     }
 
     /// Adds or replaces a device class. O(classes).
+    #[cfg(feature = "devices")]
     pub fn set_device_class(&mut self, class: DeviceClass) {
         self.claims.set_class(class);
         self.journal.record(Change::Claims);
     }
 
     /// Removes a device class; whether there was one. Claims that were allocated stay so.
+    #[cfg(feature = "devices")]
     pub fn remove_device_class(&mut self, name: &str) -> bool {
         let removed = self.claims.remove_class(name);
         self.journal.record(Change::Claims);
@@ -294,12 +299,14 @@ impl Cluster {
     /// cluster.set_resource_slice(gpus.fold(slice, ResourceSlice::device));
     /// assert_eq!(cluster.claims().slices().count(), 1);
     /// ```
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn set_resource_slice(&mut self, slice: ResourceSlice) {
         self.claims.set_slice(slice);
         self.journal.record(Change::Claims);
     }
 
     /// Removes a slice of devices; whether there was one. Devices in use stay in use.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn remove_resource_slice(&mut self, name: &str) -> bool {
         let removed = self.claims.remove_slice(name);
         self.journal.record(Change::Claims);
@@ -308,12 +315,14 @@ impl Cluster {
 
     /// Adds or replaces a claim. One without an allocation keeps the devices that its pods were
     /// placed with.
+    #[cfg(feature = "devices")]
     pub fn set_claim(&mut self, claim: ResourceClaim) {
         self.claims.set_claim(claim);
         self.journal.record(Change::Claims);
     }
 
     /// Removes a claim; whether there was one. Pods that it was placed with keep its devices.
+    #[cfg(feature = "devices")]
     pub fn remove_claim(&mut self, namespace: &str, name: &str) -> bool {
         let removed = self.claims.remove_claim(namespace, name);
         self.journal.record(Change::Claims);
@@ -321,6 +330,7 @@ impl Cluster {
     }
 
     /// Takes the devices of a claim away; whether it had some.
+    #[cfg(feature = "devices")]
     pub fn deallocate_claim(&mut self, namespace: &str, name: &str) -> bool {
         let had = self.claims.deallocate(namespace, name);
         self.journal.record(Change::Claims);

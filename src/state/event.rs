@@ -44,6 +44,7 @@ pub enum Event {
     },
     /// A node's usage was measured. A report for a node that is unknown, or goes, is dropped: the
     /// next report will come.
+    #[cfg(feature = "usage")]
     NodeUsageChanged {
         /// The node's name.
         name: String,
@@ -78,6 +79,7 @@ pub enum Event {
         version: u64,
     },
     /// A claim, a volume, a class or another object of storage was added or changed.
+    #[cfg(feature = "volumes")]
     StorageChanged {
         /// The object as it is now.
         object: StorageObject,
@@ -85,6 +87,7 @@ pub enum Event {
         version: u64,
     },
     /// An object of storage was removed.
+    #[cfg(feature = "volumes")]
     StorageRemoved {
         /// Its kind and name.
         key: StorageKey,
@@ -92,6 +95,7 @@ pub enum Event {
         version: u64,
     },
     /// A class of devices, a slice or a claim was added or changed.
+    #[cfg(feature = "devices")]
     ClaimsChanged {
         /// The object as it is now.
         object: ClaimObject,
@@ -99,6 +103,7 @@ pub enum Event {
         version: u64,
     },
     /// A class of devices, a slice or a claim was removed.
+    #[cfg(feature = "devices")]
     ClaimsRemoved {
         /// Its kind and name.
         key: ClaimKey,
@@ -144,6 +149,7 @@ impl Cluster {
         match event {
             Event::NodeChanged { node, version } => self.node_changed(&node, version),
             Event::NodeRemoved { name, version } => Ok(self.node_removed(name, version)),
+            #[cfg(feature = "usage")]
             Event::NodeUsageChanged { name, usage, version } => {
                 Ok(self.usage_changed(&name, usage.map(|usage| *usage), version))
             }
@@ -152,9 +158,13 @@ impl Cluster {
             }
             Event::NamespaceRemoved { name, version } => Ok(self.namespace_removed(&name, version)),
             Event::PodChanged { pod, version } => self.pod_changed(&pod, version),
+            #[cfg(feature = "volumes")]
             Event::StorageChanged { object, version } => self.storage_changed(object, version),
+            #[cfg(feature = "volumes")]
             Event::StorageRemoved { key, version } => Ok(self.storage_removed(&key, version)),
+            #[cfg(feature = "devices")]
             Event::ClaimsChanged { object, version } => self.claims_changed(object, version),
+            #[cfg(feature = "devices")]
             Event::ClaimsRemoved { key, version } => Ok(self.claims_removed(&key, version)),
             Event::PodDeleted { namespace, name, version } => {
                 Ok(self.pod_deleted(namespace, name, version))
@@ -194,6 +204,7 @@ impl Cluster {
         })
     }
 
+    #[cfg(feature = "usage")]
     fn usage_changed(&mut self, node: &str, usage: Option<NodeUsage>, version: u64) -> Applied {
         let Some(row) = self.row_of(node) else { return Applied::Unknown };
         let known = self.columns.measured.get(row.index());
@@ -227,6 +238,7 @@ impl Cluster {
         })
     }
 
+    #[cfg(feature = "volumes")]
     fn storage_changed(
         &mut self,
         object: StorageObject,
@@ -244,6 +256,7 @@ impl Cluster {
         Ok(Applied::Changed)
     }
 
+    #[cfg(feature = "volumes")]
     fn storage_removed(&mut self, key: &StorageKey, version: u64) -> Applied {
         let known = self.storage.version(key);
         let deleted = Deleted::Storage(key.clone());
@@ -252,6 +265,7 @@ impl Cluster {
         })
     }
 
+    #[cfg(feature = "devices")]
     fn claims_changed(&mut self, object: ClaimObject, version: u64) -> Result<Applied, StateError> {
         object.check()?;
         let key = object.key();
@@ -265,6 +279,7 @@ impl Cluster {
         Ok(Applied::Changed)
     }
 
+    #[cfg(feature = "devices")]
     fn claims_removed(&mut self, key: &ClaimKey, version: u64) -> Applied {
         let known = self.claims().version(key);
         let deleted = Deleted::Claims(key.clone());

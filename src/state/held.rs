@@ -25,6 +25,7 @@ impl DeviceNeed {
 
 impl<'a> NodeView<'a> {
     /// The node's devices as they are now; `None` if it has none. O(1).
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     #[inline]
     pub fn device_room(self) -> Option<NodeDevices<'a>> {
         let (specs, state) = self.specs_and_state()?;
@@ -33,11 +34,13 @@ impl<'a> NodeView<'a> {
     }
 
     /// The NUMA zones of the node, as they were given.
+    #[cfg(feature = "devices")]
     pub fn zones(self) -> &'a NodeZones {
         &self.spec.rare().zones
     }
 
     /// The NUMA zones of the node as they are now; `None` if it has none. O(1).
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn zone_room(self) -> Option<ZoneRoom<'a>> {
         let (specs, state) = self.specs_and_state()?;
         let room = specs.zone_room(state);
@@ -74,11 +77,13 @@ impl Cluster {
     }
 
     /// The number of a kind, model, island or unit of devices; `None` if nothing has mentioned it.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn device_term(&self, text: &str) -> Option<DeviceTerm> {
         self.label_values.find(text).map(DeviceTerm)
     }
 
     /// The text of a kind, model, island or unit of devices.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn device_text(&self, term: DeviceTerm) -> &str {
         self.label_values.text(term.0)
     }

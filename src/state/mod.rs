@@ -18,6 +18,7 @@ mod link;
 mod nodes;
 mod objects;
 pub(crate) mod order;
+#[cfg(feature = "usage")]
 mod overcommit;
 pub(crate) mod overlay;
 mod parked;
@@ -38,23 +39,42 @@ pub(crate) mod view;
 mod volumes;
 
 pub use builder::ClusterBuilder;
-pub use claims::{ClaimBook, ClaimKey, ClaimKind, ClaimObject, ClaimRecord, DeviceUsage};
 pub(crate) use claims::{MoreUsage, PoolKey, pool_key};
 pub(crate) use devices::Devices;
-pub use devices::{DeviceNeed, DeviceTerm, NodeDevices, ZoneRoom};
 pub use event::Applied;
 pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, ShapeId};
 pub(crate) use overlay::{Overlay, Takes};
 pub use plan::{Assignment, PlanDomain};
 pub(crate) use pods::GroupSums;
-pub use storage::{Storage, StorageKey, StorageKind, StorageObject};
 pub use txn::Checkpoint;
 pub(crate) use view::RowUsage;
 pub use view::{NodeView, PodView};
 
-pub use volumes::{Provision, VolumeChoice, VolumeNeeds, VolumeRefusal};
-
 pub use crate::base::{Row, RowSet};
+
+#[cfg(not(feature = "devices"))]
+pub(crate) use of_devices::*;
+#[cfg(feature = "devices")]
+pub use of_devices::*;
+
+/// Names that are public with the feature `devices`.
+mod of_devices {
+    pub use super::claims::{
+        ClaimBook, ClaimKey, ClaimKind, ClaimObject, ClaimRecord, DeviceUsage,
+    };
+    pub use super::devices::{DeviceNeed, DeviceTerm, NodeDevices, ZoneRoom};
+}
+
+#[cfg(not(feature = "volumes"))]
+pub(crate) use of_volumes::*;
+#[cfg(feature = "volumes")]
+pub use of_volumes::*;
+
+/// Names that are public with the feature `volumes`.
+mod of_volumes {
+    pub use super::storage::{Storage, StorageKey, StorageKind, StorageObject};
+    pub use super::volumes::{Provision, VolumeChoice, VolumeNeeds, VolumeRefusal};
+}
 
 // Public at the root of the crate.
 pub(crate) use cluster::Cluster;

@@ -213,16 +213,19 @@ impl<'a> Assignment<'a> {
     }
 
     /// The devices chosen for it, one list a device request: indexes of the node's devices.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn devices(self) -> &'a [Vec<u32>] {
         self.held().map_or(&[], |devices| devices)
     }
 
     /// The devices chosen for its claims; those of claims that had theirs before are not among them.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn allocations(self) -> &'a [ClaimAllocation] {
         self.held().map_or(&[], Devices::claims)
     }
 
     /// Amounts chosen for it of the NUMA zones of its node.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn zone_shares(self) -> &'a [ZoneShare] {
         self.held().map_or(&[], Devices::zones)
     }
@@ -233,6 +236,7 @@ impl<'a> Assignment<'a> {
 
     /// The volumes that its unbound claims get, and those for which one is made. A claim of several
     /// pods stands with each of them.
+    #[cfg_attr(not(feature = "volumes"), doc(hidden))]
     pub fn volumes(self) -> Option<&'a VolumeBindings> {
         self.bindings().map(|bindings| &**bindings)
     }
@@ -295,6 +299,7 @@ impl Plan {
     }
 
     /// The islands that groups of the tree were confined to: full name of the group, node, island.
+    #[cfg(feature = "devices")]
     pub fn islands(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let islands = self.domains.iter().filter(|domain| domain.island);
         islands.map(|domain| (domain.group(), domain.key(), domain.value()))

@@ -113,17 +113,20 @@ impl<'a> NodeView<'a> {
 
     /// Devices, in order of index; what is left of them is in
     /// [`device_room`](NodeView::device_room).
+    #[cfg(feature = "devices")]
     #[inline]
     pub fn devices(self) -> &'a [Device] {
         &self.spec.rare().devices
     }
 
     /// Sets of devices that go together.
+    #[cfg(feature = "devices")]
     pub fn partitions(self) -> &'a Partitions {
         &self.spec.rare().partitions
     }
 
     /// The last measurement of the node, if there is one.
+    #[cfg(feature = "usage")]
     #[inline]
     pub fn measured(self) -> Option<&'a NodeUsage> {
         self.cluster.columns.measured.get(self.row.index()).map(|measured| &measured.0)
@@ -289,16 +292,19 @@ impl<'a> PodView<'a> {
     }
 
     /// The devices it holds, one list a device request: indexes of the node's devices.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn device_indexes(self) -> &'a [alloc::vec::Vec<u32>] {
         self.cluster.pods.devices(self.slot).map_or(&[], |devices| devices)
     }
 
     /// Amounts that it holds of the NUMA zones of its node.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn zone_shares(self) -> &'a [ZoneShare] {
         self.cluster.pods.devices(self.slot).map_or(&[], |held| held.zones())
     }
 
     /// The devices of its claims that it was placed with.
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn allocations(self) -> &'a [ClaimAllocation] {
         self.cluster.pods.devices(self.slot).map_or(&[], |held| held.claims())
     }

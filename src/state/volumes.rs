@@ -23,6 +23,7 @@ use crate::model::{ClaimRef, PodShape, PodVolume, VolumeBindings};
 
 impl Cluster {
     /// Claims, volumes and where storage can be made.
+    #[cfg_attr(not(feature = "volumes"), doc(hidden))]
     #[inline]
     pub fn storage(&self) -> &Storage {
         &self.storage
@@ -42,6 +43,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The object has no name, or an amount is negative.
+    #[cfg(feature = "volumes")]
     pub fn set_storage(&mut self, object: impl Into<StorageObject>) -> Result<(), StateError> {
         let object = object.into();
         object.check()?;
@@ -51,6 +53,7 @@ impl Cluster {
     }
 
     /// Removes a storage object, if there is one.
+    #[cfg(feature = "volumes")]
     pub fn remove_storage(&mut self, key: &StorageKey) {
         if self.storage.version(key).is_some() {
             self.drop_storage(key);
@@ -59,6 +62,7 @@ impl Cluster {
 
     /// Takes back what commits have bound of a claim and no event has told of yet: it was not written,
     /// or is not to be.
+    #[cfg_attr(not(feature = "volumes"), doc(hidden))]
     pub fn release_claim(&mut self, namespace: &str, name: &str) {
         let Assumed { volumes, nodes } = &*self.storage.assumed;
         if volumes.is_empty() && nodes.is_empty() {

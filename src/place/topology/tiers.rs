@@ -31,7 +31,9 @@ impl DomainSense {
     pub(crate) fn of(strategy: Strategy) -> DomainSense {
         match strategy {
             Strategy::Kubernetes => DomainSense::Value,
-            Strategy::Kueue | Strategy::Search => DomainSense::Path,
+            #[cfg(feature = "peers")]
+            Strategy::Kueue => DomainSense::Path,
+            Strategy::Search => DomainSense::Path,
         }
     }
 }
