@@ -7,9 +7,7 @@ use phalanx::framework::{
     FilterPreparation, Grain, Incremental, PreparedFilter, PreparedScore, Reach, ScorePlugin,
     ScorePreparation, Verdict, filter_fn,
 };
-use phalanx::model::{
-    Device, DeviceRequest, LabelSelector, PodAffinityTerm, PodShape,
-};
+use phalanx::model::{Device, DeviceRequest, LabelSelector, PodAffinityTerm, PodShape};
 use phalanx::plugins::{DeviceFit, DomainAllocation, Fit, InterPodAffinity, LeastAllocated};
 use phalanx::state::NodeView;
 use phalanx::{
