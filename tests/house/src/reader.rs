@@ -197,6 +197,9 @@ impl<'a> Visit<'a> for Reader<'_> {
         for (known, path) in found {
             if known == "*" {
                 self.own().globs.push(path.clone());
+                if matches!(item.vis, Visibility::Public(_)) {
+                    self.own().public_globs.push(path.clone());
+                }
                 self.mention(path, Kind::Glob);
                 continue;
             }

@@ -22,6 +22,8 @@ pub struct Module {
     /// Names that are imported, each with its path.
     pub(crate) uses: BTreeMap<String, Names>,
     pub(crate) globs: Vec<Names>,
+    /// Globs that are re-exported `pub`, without restriction.
+    pub(crate) public_globs: Vec<Names>,
 }
 
 /// The end of a path.

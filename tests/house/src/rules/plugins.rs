@@ -1,6 +1,6 @@
 //! Imports of plugins: the plugins of the crate use what an outsider could write, and no more.
 
-use crate::sources::{Sources, Target, joined};
+use crate::sources::{Names, Sources, Target, joined, within};
 
 /// Imports of files below a folder from beyond it by a path that is not public.
 #[must_use]
@@ -24,8 +24,13 @@ pub fn private_imports(sources: &Sources, folder: &str) -> Vec<String> {
 /// Whether each step of a path from the root of the crate is public, up to the first item.
 pub(crate) fn is_public(sources: &Sources, path: &[String]) -> bool {
     (1..=path.len()).all(|end| {
-        let before = &path[..end - 1];
-        !sources.modules.contains_key(before) || sources.public.contains(&path[..end])
+        let (before, name) = (&path[..end - 1], &path[end - 1]);
+        let Some(module) = sources.modules.get(before) else { return true };
+        let is_by_glob = |glob: &Names| match sources.resolve(before, glob) {
+            Some(Target::Module(other)) => sources.public.contains(&within(&other, name)),
+            _ => false,
+        };
+        sources.public.contains(&path[..end]) || module.public_globs.iter().any(is_by_glob)
     })
 }
 
@@ -49,22 +54,27 @@ mod tests {
     #[test]
     fn private_imports_are_found() {
         let sources = Sources::of(&[
-            ("lib.rs", "pub mod a; mod b; pub mod p; pub use b::B;"),
+            ("lib.rs", "pub mod a; mod b; pub mod p; pub mod q; pub use b::B;"),
             (
                 "a.rs",
                 "pub struct A; pub(crate) struct Inner; pub enum E { X } \
                  pub(crate) use crate::b::B;",
             ),
-            ("b.rs", "pub struct B;"),
+            (
+                "q.rs",
+                "pub use g::*; mod g { pub use crate::b::G; } \
+                 pub(crate) use h::*; mod h { pub use crate::b::H; }",
+            ),
+            ("b.rs", "pub struct B; pub struct G; pub struct H;"),
             (
                 "p.rs",
                 "use crate::a::{A, Inner}; use crate::{B, b}; use crate::b::B as C; \
-                 use crate::a::B as D; \
+                 use crate::a::B as D; use crate::q::{G, H}; \
                  fn f() { crate::a::E::X; crate::a::Inner::new(); super::p::g() }",
             ),
         ]);
         // `B` is public at the root, whatever the path it is named by.
-        let expected = ["a::Inner", "b", "a::Inner::new"];
+        let expected = ["a::Inner", "b", "q::H", "a::Inner::new"];
         let expected = expected.map(|path| format!("p.rs: crate::{path}"));
         assert_eq!(private_imports(&sources, "p"), expected);
         assert!(private_imports(&sources, "a").is_empty());
