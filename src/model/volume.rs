@@ -121,6 +121,7 @@ impl InlineDisk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
+#[allow(clippy::enum_variant_names, reason = "the names are those of Kubernetes")]
 pub enum AccessMode {
     /// Pods of one node, for reading and writing. No filter holds pods to one node for it; the
     /// node affinity of the volume does.

@@ -34,7 +34,7 @@ impl<'a> NodeView<'a> {
     }
 
     /// The NUMA zones of the node, as they were given.
-    #[cfg(feature = "devices")]
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn zones(self) -> &'a NodeZones {
         &self.spec.rare().zones
     }

@@ -299,7 +299,7 @@ impl Plan {
     }
 
     /// The islands that groups of the tree were confined to: full name of the group, node, island.
-    #[cfg(feature = "devices")]
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn islands(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let islands = self.domains.iter().filter(|domain| domain.island);
         islands.map(|domain| (domain.group(), domain.key(), domain.value()))

@@ -113,14 +113,14 @@ impl<'a> NodeView<'a> {
 
     /// Devices, in order of index; what is left of them is in
     /// [`device_room`](NodeView::device_room).
-    #[cfg(feature = "devices")]
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     #[inline]
     pub fn devices(self) -> &'a [Device] {
         &self.spec.rare().devices
     }
 
     /// Sets of devices that go together.
-    #[cfg(feature = "devices")]
+    #[cfg_attr(not(feature = "devices"), doc(hidden))]
     pub fn partitions(self) -> &'a Partitions {
         &self.spec.rare().partitions
     }
