@@ -26,20 +26,24 @@ impl World {
             self.hear(owner);
             // Claims end also by time, and with their group.
             let live = self.processes[owner].reservations();
-            self.claims.retain(|(other, group), _| {
-                *other != owner || live.iter().any(|(name, _)| name == group)
-            });
+            let is_live = |other: usize, group: &String| {
+                other != owner || live.iter().any(|own| own.0 == *group)
+            };
+            self.claims.retain(|(other, group), _| is_live(*other, group));
+            self.claiming.retain(|(other, group)| is_live(*other, group));
         }
     }
 
     fn hear(&mut self, owner: usize) {
-        let Heard { held, ended } = self.processes[owner].hear();
+        let Heard { held, claiming, ended } = self.processes[owner].hear();
         for group in held {
             self.counts.held += 1;
             self.held.insert((owner, group), self.now);
         }
+        self.claiming.extend(claiming.into_iter().map(|group| (owner, group)));
         // A reservation may follow in its place.
         for group in ended {
+            self.claiming.remove(&(owner, group.clone()));
             self.claims.remove(&(owner, group));
         }
     }
@@ -164,6 +168,7 @@ impl World {
                 self.check_quota(owner, group);
             }
             self.moved.remove(group);
+            self.claiming.remove(&(owner, group.clone()));
             if self.claims.remove(&(owner, group.clone())).is_some() {
                 self.counts.served += 1;
             }

@@ -146,6 +146,8 @@ pub(super) enum Waits {
 pub(super) struct Heard {
     /// Groups that a permit has come to hold.
     pub(super) held: Vec<String>,
+    /// Groups that have come to claim room.
+    pub(super) claiming: Vec<String>,
     /// Groups whose claim, if they had one, has ended without a start.
     pub(super) ended: BTreeSet<String>,
 }
@@ -227,6 +229,7 @@ impl Process {
                 GroupChange::Held { .. } => heard.held.push(group),
                 GroupChange::Preempting { .. } => {
                     heard.ended.remove(&group);
+                    heard.claiming.push(group);
                 }
                 GroupChange::ReservationEnded { reason } if reason != ReservationEnd::Used => {
                     heard.ended.insert(group);

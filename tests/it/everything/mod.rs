@@ -34,7 +34,8 @@
 //! - a decision to unbind or to evict a gang may name pods that have gone since it was made;
 //! - a queue that a scheduler does not know has neither quota nor use: it was removed while it was
 //!   empty, or before the scheduler was restarted;
-//! - a claim may go in vain if its group has grown beyond its quota, or got a partner, meanwhile.
+//! - a claim may go in vain if its group has grown beyond its quota, or got a partner, meanwhile;
+//! - a group that has left its nodes to move starts with a partner that it got meanwhile.
 //!
 //! 5,000 events, 60,000 in a soak, 250 a seed; `PHALANX_EVERYTHING_SEED` sets the first seed, `PHALANX_STREAM_TRACE` tells.
 
@@ -104,10 +105,11 @@ mod tests {
     }
 
     /// Streams that failed once: a restored twin answered otherwise, as backfill's working copy missed
-    /// a pod of a lost node; and a budget was broken beside victims on a node that refuses the pods.
+    /// a pod of a lost node. In the others the model did not know the documentation: a group that moved
+    /// got a partner, a claim without victims had quota reserved, a node refused the pods.
     #[test]
     fn streams_of_everything_that_failed_once() {
-        for seed in [240, 6_402] {
+        for seed in [240, 844, 855, 6_402] {
             stream(seed, 250);
         }
     }

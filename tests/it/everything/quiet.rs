@@ -156,9 +156,12 @@ impl World {
     fn check_moved(&self, quiet: &Quiet) {
         for root in &quiet.moved {
             let Some(gang) = self.gangs.get(root) else { continue };
+            // One that has left its nodes starts together with a partner that came meanwhile.
+            let has_partner = !gang.tree.gang_group.is_empty() || self.is_named(root);
             let is_free = quiet.disturbed.contains(root) || !quiet.whole.contains(root);
             if is_free
                 || gang.paused
+                || has_partner
                 || !self.is_alone()
                 || gang.tree.attributes.contains_key("deny")
             {

@@ -129,7 +129,7 @@ impl World {
         let is_held = |(name, gang): (&String, &Gang)| {
             gang.owner == owner && self.processes[owner].waits(name) == Waits::Held
         };
-        let mut claims = self.claims.keys();
+        let mut claims = self.claims.keys().chain(&self.claiming);
         if claims.any(|(other, group)| *other == owner && group != by)
             || self.gangs.iter().any(is_held)
         {

@@ -132,6 +132,8 @@ pub(super) struct World {
     pub(super) asks: Vec<Ask>,
     /// Groups that wait for room that was decided on, with its nodes.
     pub(super) claims: BTreeMap<(usize, String), BTreeSet<String>>,
+    /// Groups with a claim, also if nothing was decided for it: it waits for pods that terminate.
+    pub(super) claiming: BTreeSet<(usize, String)>,
     /// Plans that a permit holds: since when.
     pub(super) held: BTreeMap<(usize, String), Time>,
     /// Units asked for before, by ticket.
@@ -169,6 +171,7 @@ impl World {
             leaving: Vec::new(),
             asks: Vec::new(),
             claims: BTreeMap::new(),
+            claiming: BTreeSet::new(),
             held: BTreeMap::new(),
             asked: BTreeSet::new(),
             moved: BTreeSet::new(),
@@ -229,6 +232,7 @@ impl World {
         self.leaving.retain(|leaving| leaving.owner != owner);
         self.asks.retain(|ask| ask.owner != owner);
         self.claims.retain(|(other, _), _| *other != owner);
+        self.claiming.retain(|(other, _)| *other != owner);
         self.held.retain(|(other, _), _| *other != owner);
         self.asked.retain(|(other, ..)| *other != owner);
         let is_own = |name: &String| self.gangs.get(name).is_some_and(|gang| gang.owner == owner);
