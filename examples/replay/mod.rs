@@ -1,5 +1,6 @@
-//! The program: arguments, the twelve published numbers, the table.
+//! The program: arguments, the published numbers, the table.
 
+pub(crate) mod sharing;
 pub(crate) mod simulation;
 pub(crate) mod trace;
 
@@ -18,14 +19,15 @@ Replays a trace of real gang jobs. Every job is placed by the crate, anew, at ev
 
 Usage: replay [OPTIONS]
 
-Without --jobs it replays both variants of Muri's trace of 992 jobs under both policies on 64 GPUs
-and compares with the published results.
+Without --jobs it replays both variants of Muri's trace of 992 jobs under srtf and srsf on 64 GPUs
+and compares with the published results. With --policy antman alone it does so with all eight traces:
+there jobs share GPUs, and run slower by their neighbours.
 
 Options:
   --jobs FILE           a trace in Muri's format: CSV, or CSV in gzip
   --nodes N             how many nodes there are [8]
   --gpus-per-node G     how many GPUs each has [8]
-  --policy srtf|srsf    shortest remaining time, or service, first [srtf]
+  --policy P            srtf or srsf, the shortest remaining time, or service, first; or antman [srtf]
   --output text|json    how to answer [text]
   --help                this text
 ",
@@ -34,10 +36,18 @@ Options:
 };
 
 /// The two variants of the trace, as published with Muri.
-const TRACES: [(&str, &[u8]); 2] = [
+const TRACES: [(&str, &[u8]); 8] = [
     ("trace3", include_bytes!("../data/muri/trace3.csv.gz")),
     ("trace3_pr", include_bytes!("../data/muri/trace3_pr.csv.gz")),
+    ("trace1", include_bytes!("../data/muri/trace1.csv.gz")),
+    ("trace1_pr", include_bytes!("../data/muri/trace1_pr.csv.gz")),
+    ("trace2", include_bytes!("../data/muri/trace2.csv.gz")),
+    ("trace2_pr", include_bytes!("../data/muri/trace2_pr.csv.gz")),
+    ("trace4", include_bytes!("../data/muri/trace4.csv.gz")),
+    ("trace4_pr", include_bytes!("../data/muri/trace4_pr.csv.gz")),
 ];
+/// How many of them are replayed under the policies that preempt.
+const PREEMPTIVE: usize = 2;
 /// Results that Muri's authors published: policy, metric, trace, seconds.
 const PUBLISHED: &str = include_str!("../data/muri/published.csv");
 /// The cluster of the published results.
@@ -51,6 +61,16 @@ impl Policy {
         match self {
             Policy::Srtf => "srtf",
             Policy::Srsf => "srsf",
+            Policy::Antman => "antman",
+        }
+    }
+
+    /// As the table of published numbers spells it.
+    fn published(self) -> &'static str {
+        match self {
+            Policy::Srtf => "SRTF",
+            Policy::Srsf => "SRSF",
+            Policy::Antman => "antman",
         }
     }
 }
@@ -63,15 +83,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let as_json = arguments.word("--output", &["text", "json"])? == "json";
     let nodes = arguments.number("--nodes", MURI.nodes, 1..=100_000)?;
     let gpus = arguments.number("--gpus-per-node", MURI.gpus, 1..=1_000_000)?;
-    let policy = match arguments.word("--policy", &["srtf", "srsf"])? {
+    let policy = match arguments.word("--policy", &["srtf", "srsf", "antman"])? {
         "srsf" => Policy::Srsf,
+        "antman" => Policy::Antman,
         _ => Policy::Srtf,
     };
     let Some(file) = arguments.value("--jobs") else {
+        let others = ["--nodes", "--gpus-per-node", "--output"];
+        if policy == Policy::Antman && !others.iter().any(|name| arguments.flag(name)) {
+            return published(&TRACES, &[policy]);
+        }
         let alone = ["--nodes", "--gpus-per-node", "--policy", "--output"];
         return match alone.into_iter().find(|name| arguments.flag(name)) {
             Some(name) => Err(Mistake::Usage(format!("{name} needs --jobs"))),
-            None => published(),
+            None => published(&TRACES[..PREEMPTIVE], &[Policy::Srtf, Policy::Srsf]),
         };
     };
     let text = files::read(file).and_then(|bytes| files::text(file, bytes));
@@ -145,7 +170,7 @@ pub(crate) fn compared(
     summary: &Summary,
 ) -> Result<[(&'static str, f64, f64); 3], String> {
     let published = |metric: &str| {
-        let wanted = format!("{},{metric},{trace},", policy.word().to_uppercase());
+        let wanted = format!("{},{metric},{trace},", policy.published());
         let value = PUBLISHED.lines().find_map(|line| line.strip_prefix(&wanted)?.parse().ok());
         value.ok_or_else(|| format!("nothing published for {wanted}"))
     };
@@ -156,17 +181,17 @@ pub(crate) fn compared(
     ])
 }
 
-/// Both variants under both policies beside the published numbers. Exit code 1 if any differs.
-fn published() -> Result<Finish, Mistake> {
+/// Traces under policies, beside the published numbers. Exit code 1 if any differs.
+fn published(traces: &[(&str, &[u8])], policies: &[Policy]) -> Result<Finish, Mistake> {
     let start = Instant::now();
     let mut out = String::from(
-        "992 real gang jobs (Microsoft Philly, as used by Muri, SIGCOMM'22) on 8 × 8 GPUs\n\n  \
+        "real gang jobs (Microsoft Philly, as used by Muri, SIGCOMM'22) on 8 × 8 GPUs\n\n  \
          trace       policy  metric            replayed (s)       published (s)    difference\n",
     );
     let (mut asked, mut equal, mut all) = (0, 0, 0);
-    for (trace, _) in TRACES {
+    for (trace, _) in traces {
         let jobs = embedded(trace).map_err(Mistake::Input)?;
-        for policy in [Policy::Srtf, Policy::Srsf] {
+        for &policy in policies {
             let mut progress = Progress::new(format!("{trace} {}", policy.word()));
             let summary = replay(&jobs, MURI, policy, |done| progress.show(done, jobs.len()))
                 .map_err(|error| Mistake::Input(format!("{trace}: {error}")))?;
@@ -177,7 +202,7 @@ fn published() -> Result<Finish, Mistake> {
                 let difference = (ours - theirs).abs() / theirs;
                 all += 1;
                 equal += u32::from(difference <= TOLERANCE);
-                let (trace, policy) = if index == 0 { (trace, policy.word()) } else { ("", "") };
+                let (trace, policy) = if index == 0 { (*trace, policy.word()) } else { ("", "") };
                 let policy = policy.to_uppercase();
                 let _ = writeln!(
                     out,

@@ -19,6 +19,8 @@ pub(crate) enum Policy {
     Srtf,
     /// The shortest remaining service: time × GPUs.
     Srsf,
+    /// Jobs share GPUs; see [`sharing`](super::sharing).
+    Antman,
 }
 
 /// The machines.
@@ -59,6 +61,9 @@ pub(crate) fn replay(
     policy: Policy,
     mut progress: impl FnMut(usize),
 ) -> Result<Summary, Box<dyn std::error::Error>> {
+    if policy == Policy::Antman {
+        return super::sharing::replay(jobs, machines, progress);
+    }
     let framework = Framework::builder().filter(Fit).strategy(Strategy::Kubernetes).build()?;
     let cluster = cluster(machines)?;
     let gangs: Vec<PreemptiveJob> = jobs
@@ -76,7 +81,7 @@ pub(crate) fn replay(
     let simulation = Preemptive::new(&cluster, &framework);
     let results = match policy {
         Policy::Srtf => simulation.run(&gangs, &Srtf, |_, done| progress(done))?,
-        Policy::Srsf => simulation.run(&gangs, &Srsf, |_, done| progress(done))?,
+        _ => simulation.run(&gangs, &Srsf, |_, done| progress(done))?,
     };
     let ends = &results.ends;
     let mut spans: Vec<f64> =

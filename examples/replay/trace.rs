@@ -36,12 +36,17 @@ pub(crate) struct Job {
     pub(crate) overhead: f64,
     /// The kind of its program.
     pub(crate) model: String,
+    /// Seconds of an iteration that need data, the GPU and the network; zero if they are not known.
+    pub(crate) stages: [f64; 3],
+    /// Whether it takes what guaranteed jobs leave.
+    pub(crate) is_opportunistic: bool,
 }
 
 /// The jobs of a trace, in the order of the file.
 ///
 /// The first line names the columns; these are read, in any order, and others are ignored:
-/// `job_id`, `num_gpu`, `submit_time` (ms), `iterations`, `model_name`, `iteration_time` (ms).
+/// `job_id`, `num_gpu`, `submit_time` (ms), `iterations`, `model_name`, `iteration_time` (ms); and where
+/// they are, `resource_time_0` to `_2` (ms) and `priority`, 1 for opportunistic jobs.
 /// Ids need not be unique. Empty lines are passed over.
 ///
 /// # Errors
@@ -59,6 +64,8 @@ pub(crate) fn read(name: &str, text: &str) -> Result<Vec<Job>, String> {
     let (id, gpus, submit) = (find("job_id")?, find("num_gpu")?, find("submit_time")?);
     let (iterations, model) = (find("iterations")?, find("model_name")?);
     let iteration = find("iteration_time")?;
+    let stages = [0, 1, 2].map(|stage| find(&format!("resource_time_{stage}")).ok());
+    let priority = find("priority").ok();
     let mut jobs = Vec::new();
     for (index, line) in lines {
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
@@ -78,6 +85,8 @@ pub(crate) fn read(name: &str, text: &str) -> Result<Vec<Job>, String> {
         let size: u32 = fields[gpus].parse().ok().filter(|size| *size > 0).ok_or_else(|| {
             place(&format!("num_gpu: {:?} is not a whole number above 0", fields[gpus]))
         })?;
+        let stage = |column: Option<usize>| column.map_or(Ok(0.0), amount);
+        let stages = [stage(stages[0])?, stage(stages[1])?, stage(stages[2])?];
         jobs.push(Job {
             id: fields[id].to_string(),
             gpus: size,
@@ -86,6 +95,8 @@ pub(crate) fn read(name: &str, text: &str) -> Result<Vec<Job>, String> {
             iteration: amount(iteration)? * SLOWDOWN / 1_000.0,
             overhead: overhead(fields[model], size),
             model: fields[model].to_string(),
+            stages: stages.map(|time| time / 1_000.0),
+            is_opportunistic: priority.map_or(Ok(0.0), amount)? > 0.0,
         });
     }
     if jobs.is_empty() {

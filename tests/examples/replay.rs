@@ -29,7 +29,9 @@ fn gzip(text: &str) -> Vec<u8> {
 fn job(id: &str, gpus: u32, submit: f64, seconds: f64) -> Job {
     let id = id.to_string();
     let model = String::new();
-    Job { id, gpus, submit, iterations: seconds, iteration: 1.0, overhead: 0.0, model }
+    let (stages, is_opportunistic) = ([0.0; 3], false);
+    let (iterations, iteration, overhead) = (seconds, 1.0, 0.0);
+    Job { id, gpus, submit, iterations, iteration, overhead, model, stages, is_opportunistic }
 }
 
 fn simulate(jobs: &[Job], nodes: u32, gpus: u32, policy: Policy) -> Summary {
@@ -45,6 +47,48 @@ fn real_jobs_meet_the_published_results() {
         assert!((ours - theirs).abs() <= 1e-6 * theirs, "{metric}: {ours}, published {theirs}");
     }
     assert!(summary.never_placed.is_empty());
+}
+
+#[test]
+fn jobs_that_share_gpus_meet_the_published_results() {
+    // The planner places each of them; neighbours decide how fast it is.
+    for trace in ["trace3", "trace3_pr"] {
+        let jobs = program::embedded(trace).unwrap();
+        let summary = simulate(&jobs, 8, 8, Policy::Antman);
+        for (metric, ours, theirs) in program::compared(Policy::Antman, trace, &summary).unwrap() {
+            assert!((ours - theirs).abs() <= 1e-9 * theirs, "{metric}: {ours}, published {theirs}");
+        }
+    }
+}
+
+#[test]
+fn a_job_beside_a_guaranteed_one_runs_in_its_gaps() {
+    let staged = |id: &str, stages: [f64; 3], iteration: f64| Job {
+        iteration,
+        stages,
+        ..job(id, 1, 0.0, 10.0)
+    };
+    let first = staged("first", [5.0, 10.0, 15.0], 30.0);
+    // Data: one iteration, whose gap of 25 leaves 15 to the GPU. The GPU's other 5: another one, and
+    // its gap leaves nothing. The network: two. So 4 iterations of 30.
+    let own = staged("own", [10.0, 20.0, 30.0], 60.0);
+    assert_eq!(program::sharing::beside(&own, &first), 120.0);
+    // One that needs little is as fast as alone.
+    let small = staged("small", [1.0, 0.0, 0.0], 40.0);
+    assert_eq!(program::sharing::beside(&small, &first), 40.0);
+    // Side by side on one GPU, and the guaranteed one is not slowed down.
+    let own = Job { is_opportunistic: true, ..own };
+    let summary = simulate(&[first.clone(), own.clone()], 1, 1, Policy::Antman);
+    // 10 iterations of 30; by then the other has made 300 / 120 of 10, and makes the rest alone.
+    assert_eq!(summary.makespan, 300.0 + (10.0 - 300.0 / 120.0) * 60.0);
+    // Two opportunistic ones do not share, and a gang of two starts whole.
+    let wide = Job { gpus: 2, ..own.clone() };
+    let summary = simulate(&[own, wide], 1, 2, Policy::Antman);
+    assert_eq!(summary.makespan, 600.0 + 600.0);
+    let larger = simulate(&[Job { gpus: 3, ..first }], 1, 2, Policy::Antman);
+    assert_eq!(larger.never_placed, ["first"]);
+    let many = program::simulation::Machines { nodes: 51, gpus: 2 };
+    assert!(program::simulation::replay(&[], many, Policy::Antman, |_| ()).is_err());
 }
 
 #[test]
@@ -133,7 +177,7 @@ fn plainly(jobs: &[Job], nodes: usize, gpus: u32, policy: Policy) -> (Vec<Option
         now = event;
         let key = |job: usize| match policy {
             Policy::Srtf => left[job] * jobs[job].iteration,
-            Policy::Srsf => left[job] * jobs[job].iteration * f64::from(jobs[job].gpus),
+            _ => left[job] * jobs[job].iteration * f64::from(jobs[job].gpus),
         };
         order.sort_by(|a, b| key(*a).total_cmp(&key(*b)));
         let mut free = vec![gpus; nodes];
