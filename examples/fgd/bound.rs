@@ -1,8 +1,8 @@
 //! The most that any rule can allocate, with knowledge of all arrivals and moves without end.
 //!
 //! Only GPUs are counted: CPU, memory, models and the nodes of whole GPUs are left out, which can only
-//! raise the bound. The linear program packs as much as devices hold; any prices of sizes bound it:
-//! what pods are worth beyond their prices, and for each device the dearest filling. The prices are
+//! raise the bound. The linear program packs as much as devices hold. Any prices of sizes bound it
+//! by what pods are worth beyond their prices, and for each device by the dearest filling. The prices are
 //! moved down the slope, and the least bound is kept. So it holds however well they are found.
 
 use std::collections::BTreeMap;

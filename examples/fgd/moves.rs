@@ -1,9 +1,9 @@
 //! Moves: a pod that finds no room gets some by a few others that go elsewhere.
 //!
 //! It sees the cluster as it is, and the pod. A node is looked at if some of its pods leave room by
-//! going: for each device that the pod needs, those that hold the device; and for CPU and memory that
-//! are still short, those that have most. Fewest moves go first. The moves are made if the planner has
-//! places for all of them beside the pod, by the framework's own score.
+//! going. For each device that the pod needs these are the pods that hold the device. For CPU and
+//! memory that are still short, they are those that have most. Fewest moves go first. The moves are
+//! made if the planner has places for all of them beside the pod, by the framework's own score.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -78,7 +78,7 @@ impl Moves {
     }
 }
 
-/// What a pod holds of devices, in thousandths of one.
+/// Devices that a pod holds, in thousandths of one.
 fn size(shape: &PodShape) -> i64 {
     let of = |request: &DeviceRequest| {
         let each = match &request.ask {
