@@ -5,8 +5,12 @@
 //! its totals; `--svg FILE` draws the comparison. `--nodes FILE --pods FILE --orders FILE` (plain or
 //! gzip) replace the data.
 
+#[path = "fgd/bound.rs"]
+mod bound;
 #[path = "common/mod.rs"]
 mod common;
+#[path = "fgd/moves.rs"]
+mod moves;
 #[path = "fgd/plot.rs"]
 mod plot;
 #[path = "fgd/run.rs"]
@@ -31,6 +35,7 @@ struct Options {
     seed: Option<u64>,
     output: Option<Output>,
     svg: Option<PathBuf>,
+    bound: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -42,21 +47,22 @@ enum Output {
 const PROGRAM: Program = Program {
     usage: "\
 Replays a trace of GPU jobs until the cluster is full, and measures the GPUs that no job can use:
-without options, the published policies and the crate's own, prices.
+without options, the published policies, and the crate's own: prices, alone and with moves.
 
 Usage: fgd [OPTION...]
 
   --nodes FILE    nodes of the trace, plain or gzip        (openb, as shipped)
   --pods FILE     pods of the trace
   --orders FILE   arrivals by seed
-  --policy P      prices, fgd, bestfit, dotprod, packing or clustering
+  --policy P      moves, prices, fgd, bestfit, dotprod, packing or clustering
   --seed S        one of the orders
   --output O      csv, the curve of one run, or json, its totals
   --svg FILE      draws the comparison, too
+  --bound         the most that any rule can allocate once all of the capacity has arrived
   --help          this text
 ",
     options: &["--nodes", "--pods", "--orders", "--policy", "--seed", "--output", "--svg"],
-    flags: &[],
+    flags: &["--bound"],
 };
 
 fn main() -> ExitCode {
@@ -89,6 +95,15 @@ fn answer(options: &Options) -> Result<String, Box<dyn Error>> {
         return Err(format!("no orders for seed {seed}; there are {}", known.join(", ")).into());
     }
     let first = trace.seeds().next().ok_or("there are no orders")?;
+    if options.bound {
+        let mut out = String::new();
+        for seed in trace.seeds().filter(|seed| options.seed.is_none_or(|only| only == *seed)) {
+            let most = bound::bound(&trace, seed).unwrap_or(0.0);
+            let percent = 100.0 * most / trace.total_milli() as f64;
+            writeln!(out, "seed {seed}: at most {percent:.2} % of the GPUs")?;
+        }
+        return Ok(out);
+    }
     let one = || {
         let policy = options.policy.unwrap_or(Policy::Fgd);
         (policy, options.seed.unwrap_or(first))
@@ -136,7 +151,8 @@ fn parse(arguments: &Arguments) -> Result<Options, Mistake> {
     if svg.is_some() && output.is_some() {
         return Err(Mistake::Usage("--svg draws the comparison, which --output leaves out".into()));
     }
-    Ok(Options { nodes, pods, orders, policy, seed, output, svg })
+    let bound = arguments.flag("--bound");
+    Ok(Options { nodes, pods, orders, policy, seed, output, svg, bound })
 }
 
 fn text(bad: &trace::Bad) -> Box<dyn Error> {
@@ -153,9 +169,9 @@ fn csv(run: &Run) -> String {
 }
 
 fn json(run: &Run) -> String {
-    let Run { pods, failed, arrived_milli, used_milli, total_milli, time, .. } = run;
+    let Run { pods, failed, moved, arrived_milli, used_milli, total_milli, time, .. } = run;
     format!(
-        "{{\"pods\":{pods},\"failed\":{failed},\"arrived_milli_gpu\":{arrived_milli},\
+        "{{\"pods\":{pods},\"failed\":{failed},\"moved\":{moved},\"arrived_milli_gpu\":{arrived_milli},\
          \"used_milli_gpu\":{used_milli},\"total_milli_gpu\":{total_milli},\"seconds\":{:.6}}}\n",
         time.as_secs_f64()
     )

@@ -159,11 +159,11 @@ fn panel(out: &mut String, chart: &Chart) {
             out,
             "<line x1=\"{}\" x2=\"{}\" y1=\"{above:.1}\" y2=\"{above:.1}\" stroke=\"{}\" \
              stroke-width=\"2\" stroke-dasharray=\"{}\"/><text x=\"{}\" y=\"{:.1}\">{}</text>",
-            WIDTH + 8.0,
-            WIDTH + 32.0,
+            WIDTH + 20.0,
+            WIDTH + 44.0,
             COLOURS[at % COLOURS.len()],
             DASHES[at % DASHES.len()],
-            WIDTH + 38.0,
+            WIDTH + 50.0,
             above + 4.0,
             escaped(&chart.lines[at].name)
         );

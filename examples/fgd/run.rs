@@ -11,6 +11,7 @@ use phalanx::plugins::{
 use phalanx::state::Row;
 use phalanx::{Cluster, Framework, Planner, Pod, PodGroup, Strategy};
 
+use crate::moves::Moves;
 use crate::trace::{KIND, Trace, UNIT};
 
 /// The published policies, and the crate's own rule.
@@ -22,16 +23,19 @@ pub(crate) enum Policy {
     BestFit,
     Fgd,
     Prices,
+    /// The same with [`Moves`].
+    Moves,
 }
 
 impl Policy {
-    pub(crate) const ALL: [Policy; 6] = [
+    pub(crate) const ALL: [Policy; 7] = [
         Policy::DotProduct,
         Policy::Clustering,
         Policy::Packing,
         Policy::BestFit,
         Policy::Fgd,
         Policy::Prices,
+        Policy::Moves,
     ];
 
     /// The name on the command line.
@@ -43,6 +47,7 @@ impl Policy {
             Policy::BestFit => "bestfit",
             Policy::Fgd => "fgd",
             Policy::Prices => "prices",
+            Policy::Moves => "moves",
         }
     }
 
@@ -65,7 +70,7 @@ impl Policy {
                 let fgd = Fgd::new(typical.clone());
                 builder.score(1, fgd.clone()).device_choice(fgd)
             }
-            Policy::Prices => {
+            Policy::Prices | Policy::Moves => {
                 let cost = OpportunityCost::new(prices.clone());
                 builder.score(1, cost.clone()).device_choice(cost)
             }
@@ -77,6 +82,8 @@ impl Policy {
 pub(crate) struct Run {
     pub(crate) pods: usize,
     pub(crate) failed: usize,
+    /// Pods that went elsewhere.
+    pub(crate) moved: usize,
     pub(crate) arrived_milli: i64,
     pub(crate) used_milli: i64,
     pub(crate) total_milli: i64,
@@ -115,15 +122,17 @@ pub(crate) fn run(
     let mut run = Run {
         pods: arrivals.len(),
         failed: 0,
+        moved: 0,
         arrived_milli: 0,
         used_milli: 0,
         total_milli: trace.total_milli(),
         time: Duration::ZERO,
         curve: Vec::new(),
     };
+    let mut moves = Moves::default();
     let mut meter = curve.then(|| Meter::new(&cluster, &typical));
     for (number, &row) in arrivals.iter().enumerate() {
-        if policy == Policy::Prices && number % SOLVED_EVERY == 0 {
+        if matches!(policy, Policy::Prices | Policy::Moves) && number % SOLVED_EVERY == 0 {
             prices.solve(&cluster, if number == 0 { 400 } else { 50 });
             framework = policy.framework(&typical, &prices).build()?;
         }
@@ -139,9 +148,22 @@ pub(crate) fn run(
             if let Some(meter) = &mut meter {
                 plan.assignments().for_each(|to| meter.update(&cluster, &typical, to.node()));
             }
+        } else if policy == Policy::Moves
+            && moves.place(
+                &mut cluster,
+                (&framework, &mut planner),
+                (pod, &group),
+                number - run.failed,
+            )?
+        {
+            run.used_milli += pod.milli;
+            if let Some(meter) = &mut meter {
+                *meter = meter.anew(&cluster, &typical);
+            }
         } else {
             run.failed += 1;
         }
+        run.moved = moves.made;
         if let Some(meter) = &mut meter {
             meter.record(&run);
         }
@@ -171,6 +193,11 @@ impl Meter {
             nodes: Row::all(cluster.rows()).map(of_row).collect(),
             sums: std::collections::BTreeMap::new(),
         }
+    }
+
+    /// The same sums over nodes as they are now.
+    fn anew(&mut self, cluster: &Cluster, typical: &TypicalPods) -> Meter {
+        Meter { sums: std::mem::take(&mut self.sums), ..Meter::new(cluster, typical) }
     }
 
     fn update(&mut self, cluster: &Cluster, typical: &TypicalPods, node: &str) {

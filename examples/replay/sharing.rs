@@ -2,7 +2,7 @@
 //! by the first.
 //!
 //! A job is guaranteed or opportunistic. Guaranteed ones go first, in order of arrival. One of up to a
-//! node takes the first node that has room for it; if there is none, it takes what the node with most
+//! node takes the first node that has room for it. If there is none, it takes what the node with most
 //! room has, and waits there for the rest. A larger one takes whole nodes as they come. Opportunistic
 //! ones take the least loaded GPUs that have no other opportunistic job, all of them or none. Every
 //! place is the planner's, and so is the GPU.

@@ -17,6 +17,8 @@ use crate::common::text::{Progress, count};
 /// The cells to be run, and how.
 pub(crate) struct Grid<'a> {
     pub(crate) trace: &'a Trace,
+    /// The name of the trace, for one grid of several.
+    pub(crate) name: Option<&'a str>,
     /// Number of jobs that are drawn anew for each seed and size; zero: the trace is of a file.
     pub(crate) generate: usize,
     pub(crate) change: Change,
@@ -131,6 +133,9 @@ impl Grid<'_> {
         if self.generate > 0 {
             line["generate"] = self.generate.into();
         }
+        if let Some(name) = self.name {
+            line["trace"] = name.into();
+        }
         line
     }
 
@@ -149,6 +154,9 @@ impl Grid<'_> {
         };
         if self.generate > 0 {
             done.figures["generate"] = self.generate.into();
+        }
+        if let Some(name) = self.name {
+            done.figures["trace"] = name.into();
         }
         for (key, value) in self.change.keys().into_iter().filter(|(_, value)| !value.is_null()) {
             done.figures[key] = value;

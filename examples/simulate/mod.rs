@@ -49,7 +49,8 @@ Usage: simulate --jobs FILE --format FORMAT [OPTIONS]
        simulate --replay FILE
 
 Options:
-  --config FILE        options from a JSON object, whose keys are theirs without the dashes
+  --config FILE        options from a JSON object, whose keys are theirs without the dashes; from a
+                       list of objects, one grid after the other
   --generate N         N jobs by the model of Lublin and Feitelson, others for each seed
   --jobs FILE          the trace, in gzip or not
   --format FORMAT      swf, philly, muri, openb, stream, helios, pai2020, borg2019; or csv: any
@@ -97,7 +98,8 @@ Options:
   --replay FILE        runs a recording again, up to the first decision that differs
   --starts             with the start of each job, in milliseconds (json)
   --output FORM        text, json (a line a cell), csv, html, or summary: means over seeds with 95 %
-                       intervals, and differences to the first policy, as csv [text]
+                       intervals, and differences to the first policy, as csv; markdown: the means
+                       as a table [text]
   --help               this text
 ",
     options: &[
@@ -153,11 +155,19 @@ const MOST: u32 = 1_000_000;
 /// # Errors
 /// The arguments, or the trace they name, cannot be used.
 pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
-    let arguments = &config::read(arguments)?;
+    match config::read(arguments)?.as_slice() {
+        [one] => run_grid(one, false),
+        grids => config::each(grids, |grid| run_grid(grid, true)),
+    }
+}
+
+/// Runs one grid; one of several bears the name of its trace in each cell.
+fn run_grid(arguments: &Arguments, is_of_several: bool) -> Result<Finish, Mistake> {
     if let Some(file) = arguments.value("--replay") {
         return replay(file);
     }
-    let output = arguments.word("--output", &["text", "json", "csv", "html", "summary"])?;
+    let forms = ["text", "json", "csv", "html", "summary", "markdown"];
+    let output = arguments.word("--output", &forms)?;
     if let Some(files) = arguments.value("--merge") {
         return merge(files, output);
     }
@@ -231,6 +241,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let keeps = output == "html" || tables.iter().any(|option| arguments.flag(option));
     let grid = Grid {
         trace: &trace,
+        name: is_of_several.then(|| file.rsplit('/').next().unwrap_or(file)),
         generate: generate as usize,
         change,
         cells: &cells,
@@ -258,6 +269,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
         "csv" => table::csv(&done),
         "html" => report::html(file, &trace, &done),
         "summary" => statistics::csv(&done),
+        "markdown" => statistics::markdown(&done),
         _ => table::text(file, &trace, &done) + &statistics::text(&done),
     };
     let mut finish = Finish::with(DONE, out);
@@ -373,6 +385,7 @@ fn merge(names: &str, output: &str) -> Result<Finish, Mistake> {
         match output {
             "csv" => table::csv(&done),
             "summary" => statistics::csv(&done),
+            "markdown" => statistics::markdown(&done),
             "text" => statistics::text(&done),
             "json" => {
                 let lines: Vec<String> = done.iter().map(|done| done.figures.to_string()).collect();
@@ -384,7 +397,8 @@ fn merge(names: &str, output: &str) -> Result<Finish, Mistake> {
 }
 
 /// The keys that a cell is a function of.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
+    "trace",
     "policy",
     "seed",
     "kill",
@@ -414,7 +428,7 @@ fn replay(file: &str) -> Result<Finish, Mistake> {
 }
 
 /// Columns of the tables: the key, the title, and the number of decimals.
-pub(crate) const COLUMNS: [(&str, &str, usize); 11] = [
+pub(crate) const COLUMNS: [(&str, &str, usize); 13] = [
     ("mean_wait_s", "mean wait s", 1),
     ("p50_wait_s", "p50 s", 0),
     ("p99_wait_s", "p99 s", 0),
@@ -424,15 +438,21 @@ pub(crate) const COLUMNS: [(&str, &str, usize); 11] = [
     ("utilisation_arrivals", "on arrivals", 4),
     ("mean_queue", "mean queue", 1),
     ("jain", "Jain", 4),
+    ("jain_jobs", "Jain by job", 4),
+    ("goodput_h", "goodput h", 0),
     ("decisions", "decisions", 0),
     ("decisions_per_s", "decisions/s", 0),
 ];
 
 /// The machine of a cell, as people write it.
 pub(crate) fn machine(figures: &Value) -> String {
-    match figures["processors"].as_u64() {
+    let machine = match figures["processors"].as_u64() {
         Some(count) => format!("{count} processors"),
         None => format!("{} × {} GPUs", figures["nodes"], figures["gpus_per_node"]),
+    };
+    match figures["trace"].as_str() {
+        Some(trace) => format!("{trace}, {machine}"),
+        None => machine,
     }
 }
 

@@ -30,12 +30,37 @@ pub(crate) fn write(folder: &str, title: &str, done: &[Done]) -> Result<Vec<Stri
     put("over-time.svg".into(), over_time(title, done))?;
     if let [first, second, ..] = done {
         put("difference.svg".into(), difference(title, first, second))?;
+        if !first.bars.is_empty() && !second.bars.is_empty() {
+            let until = last(first).max(last(second));
+            put("beside.svg".into(), beside(&by_node(first, until), &by_node(second, until)))?;
+        }
     }
     for (index, done) in done.iter().enumerate().filter(|(_, done)| !done.bars.is_empty()) {
-        put(format!("nodes-{index}.svg"), by_node(done))?;
+        put(format!("nodes-{index}.svg"), by_node(done, last(done)))?;
         put(format!("tenants-{index}.svg"), by_tenant(done))?;
     }
     Ok(names)
+}
+
+/// The last end of a bar, in seconds.
+fn last(done: &Done) -> f64 {
+    done.bars.iter().map(|bar| bar.to).fold(1.0, f64::max)
+}
+
+/// Two pictures of one size side by side.
+fn beside(left: &str, right: &str) -> String {
+    let size = |picture: &str, name: &str| -> f64 {
+        let text = picture.split_once(&format!(" {name}=\"")).map_or("", |(_, rest)| rest);
+        text.split('"').next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
+    };
+    let (one, other) = (size(left, "width"), size(right, "width"));
+    let high = size(left, "height").max(size(right, "height"));
+    let moved = right.replacen("<svg ", &format!("<svg x=\"{one}\" "), 1);
+    let wide = one + other;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{wide}\" height=\"{high}\" \
+         viewBox=\"0 0 {wide} {high}\">\n{left}{moved}</svg>\n"
+    )
 }
 
 /// Hours, and a figure: the share in use in percent, or the jobs that wait.
@@ -75,7 +100,7 @@ fn at(points: &[(f64, f64)], time: f64) -> f64 {
 fn difference(title: &str, first: &Done, second: &Done) -> String {
     let mut charts = Vec::new();
     for (in_use, name, up) in
-        [(true, "In use", "percent"), (false, "The line", "number of waiting jobs")]
+        [(true, "In use", "share in percent"), (false, "The line", "number of waiting jobs")]
     {
         let (one, other) = (points(first, in_use), points(second, in_use));
         let mut times: Vec<f64> = one.iter().chain(&other).map(|point| point.0).collect();
@@ -105,7 +130,9 @@ fn escaped(text: &str) -> String {
 
 /// A bar: its row, from and to in seconds, its tenant, and a text for those who point at it.
 struct Row {
-    at: usize,
+    at: f64,
+    /// In rows.
+    high: f64,
     from: f64,
     to: f64,
     tenant: usize,
@@ -113,6 +140,7 @@ struct Row {
 }
 
 /// Bars over time, rows under each other; `labels` are texts of rows.
+#[allow(clippy::too_many_arguments, reason = "a picture has many parts")]
 fn bars(
     done: &Done,
     title: &str,
@@ -121,10 +149,10 @@ fn bars(
     bars: &[Row],
     labels: &[(f64, String)],
     tenants: &[String],
+    end: f64,
 ) -> String {
     let tall = (600.0 / rows.max(1) as f64).clamp(0.5, 16.0);
     let height = tall * rows.max(1) as f64;
-    let end = bars.iter().map(|bar| bar.to).fold(1.0, f64::max);
     let (wide, high) = (LEFT + WIDE + 30.0, HEAD + height + 90.0);
     let across = |secs: f64| LEFT + WIDE * secs / end;
     let mut out = format!(
@@ -140,28 +168,29 @@ fn bars(
         escaped(&name(&done.figures))
     );
     for bar in bars {
-        let (x, y) = (across(bar.from), HEAD + tall * bar.at as f64);
+        let (x, y) = (across(bar.from), HEAD + tall * bar.at);
         let long = (across(bar.to) - x).max(0.3);
         let colour = COLOURS[bar.tenant % COLOURS.len()];
         let _ = writeln!(
             out,
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{long:.1}\" height=\"{:.1}\" fill=\"{colour}\" \
              fill-opacity=\".8\" stroke=\"white\" stroke-width=\".3\"><title>{}</title></rect>",
-            tall * 0.95,
+            tall * bar.high * 0.95,
             escaped(&bar.text)
         );
     }
     let below = HEAD + height;
-    for mark in 0..=6 {
-        let secs = end * f64::from(mark) / 6.0;
+    let step = round_step(end / 3_600.0 / 6.0);
+    let marks = (0..=12).map(|mark| f64::from(mark) * step * 3_600.0);
+    for secs in marks.take_while(|secs| *secs <= end) {
         let x = across(secs);
         let _ = writeln!(
             out,
             "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{below:.1}\" y2=\"{:.1}\" stroke=\"#55606a\"/>\
-             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{:.1}</text>",
+             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             below + 5.0,
             below + 18.0,
-            secs / 3_600.0
+            (secs / 3_600.0 * 1_000.0).round() / 1_000.0
         );
     }
     let _ = writeln!(
@@ -174,8 +203,14 @@ fn bars(
         HEAD + height / 2.0,
         escaped(up)
     );
+    let mut above = f64::MIN;
     for (row, label) in labels {
         let y = HEAD + tall * row + 4.0;
+        // A label that would cover the one above is left out.
+        if y < above + 11.0 {
+            continue;
+        }
+        above = y;
         let _ = writeln!(
             out,
             "<text x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{}</text>",
@@ -202,6 +237,13 @@ fn bars(
     out
 }
 
+/// The next of 1, 2, 5, 10, 20 and so on.
+fn round_step(least: f64) -> f64 {
+    let power = 10_f64.powf(least.max(1e-6).log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
+    steps.into_iter().find(|step| *step >= least).unwrap_or(least)
+}
+
 /// The tenants in the order of their names.
 fn tenants(done: &Done) -> Vec<String> {
     let names: std::collections::BTreeSet<&str> =
@@ -221,27 +263,46 @@ fn longest(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-fn by_node(done: &Done) -> String {
+fn by_node(done: &Done, end: f64) -> String {
     let tenants = tenants(done);
-    let rows = done.bars.iter().filter(|bar| bar.to > bar.from).map(|bar| Row {
-        at: bar.node,
-        from: bar.from,
-        to: bar.to,
-        tenant: tenant_of(done, &tenants, bar.job),
-        text: format!("job {}, {} on node {}", bar.job, bar.amount, bar.node),
-    });
-    let step = done.nodes.div_ceil(20).max(1);
+    // A node has a lane for each of its GPUs; a bar goes to those that are free.
+    let gpus = done.figures["gpus_per_node"].as_u64().unwrap_or(1).max(1) as usize;
+    let most = done.bars.iter().map(|bar| bar.amount).max().unwrap_or(1);
+    let unit = if most > gpus as i64 { 1_000 } else { 1 };
+    let mut lanes: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    let mut bars_in_order: Vec<_> = done.bars.iter().filter(|bar| bar.to > bar.from).collect();
+    bars_in_order.sort_by(|a, b| a.from.total_cmp(&b.from).then(a.job.cmp(&b.job)));
+    let mut rows = Vec::new();
+    for bar in bars_in_order {
+        let lanes = lanes.entry(bar.node).or_insert_with(|| vec![0.0; gpus]);
+        let wanted = ((bar.amount + unit - 1) / unit).clamp(1, gpus as i64) as usize;
+        let free = (0..gpus).filter(|lane| lanes[*lane] <= bar.from + 1e-9);
+        let mut taken: Vec<usize> = free.take(wanted).collect();
+        if taken.is_empty() {
+            // Shares of one GPU lie over each other.
+            taken.push(0);
+        }
+        for lane in &taken {
+            lanes[*lane] = bar.to;
+        }
+        for run in taken.chunk_by(|a, b| a + 1 == *b) {
+            rows.push(Row {
+                at: bar.node as f64 + run[0] as f64 / gpus as f64,
+                high: run.len() as f64 / gpus as f64,
+                from: bar.from,
+                to: bar.to,
+                tenant: tenant_of(done, &tenants, bar.job),
+                text: format!("job {}, {} on node {}", bar.job, bar.amount, bar.node),
+            });
+        }
+    }
+    // Nodes that were bought come after the others.
+    let nodes = done.bars.iter().map(|bar| bar.node + 1).fold(done.nodes, usize::max);
+    let step = nodes.div_ceil(20).max(1);
     let labels: Vec<(f64, String)> =
-        (0..done.nodes).step_by(step).map(|node| (node as f64 + 0.5, node.to_string())).collect();
-    bars(
-        done,
-        "Jobs on nodes over time",
-        "node",
-        done.nodes,
-        &longest(rows.collect()),
-        &labels,
-        &tenants,
-    )
+        (0..nodes).step_by(step).map(|node| (node as f64 + 0.5, node.to_string())).collect();
+    let title = "Jobs on nodes over time";
+    bars(done, title, "node", nodes, &longest(rows), &labels, &tenants, end)
 }
 
 fn by_tenant(done: &Done) -> String {
@@ -266,7 +327,8 @@ fn by_tenant(done: &Done) -> String {
             lanes[lane] = to;
             let (id, record) = &done.records[job];
             let text = format!("job {id}, {} of {}", record.amount, record.queue);
-            rows.push(Row { at: base + lane, from, to, tenant, text });
+            let (at, high) = ((base + lane) as f64, 1.0);
+            rows.push(Row { at, high, from, to, tenant, text });
         }
         labels.push((
             base as f64 + lanes.len() as f64 / 2.0,
@@ -282,5 +344,6 @@ fn by_tenant(done: &Done) -> String {
         &longest(rows),
         &labels,
         &tenants,
+        last(done),
     )
 }

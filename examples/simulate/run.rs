@@ -32,6 +32,21 @@ fn goodput(jobs: &[JobRecord], until: Time) -> f64 {
     ended.map(|job| job.amount as f64 * job.run_time.as_secs_f64()).sum::<f64>() / 3_600.0
 }
 
+/// Jain's index of shares.
+fn jain(shares: impl Iterator<Item = f64>) -> f64 {
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for share in shares {
+        (count, sum, squares) = (count + 1.0, sum + share, squares + share * share);
+    }
+    if squares > 0.0 { sum * sum / (count * squares) } else { 1.0 }
+}
+
+/// The share of its stay in which a job ran, if it has ended.
+fn share(job: &JobRecord) -> Option<f64> {
+    let (ran, took) = (job.ran()?.as_secs_f64(), job.completion_time()?.as_secs_f64());
+    Some(if took > 0.0 { ran / took } else { 1.0 })
+}
+
 impl Cell {
     pub(super) fn schedule(
         &self,
@@ -167,6 +182,7 @@ impl Cell {
             "fragmentation": summary.fragmentation,
             "mean_queue": summary.mean_queue,
             "jain": summary.jain,
+            "jain_jobs": jain(results.jobs.iter().filter_map(share)),
             "mean_rate": summary.mean_rate,
             "restarts": summary.restarts,
             "finished": summary.finished,
@@ -232,10 +248,19 @@ impl Cell {
         let seconds = begin.elapsed().as_secs_f64();
         let (mut waits, mut by_size) = (Vec::new(), BTreeMap::<u32, Vec<f64>>::new());
         let (mut slowdowns, mut completions, mut busy) = (0.0, 0.0, 0.0);
-        for (job, end) in jobs.iter().zip(&results.ends) {
+        let last = jobs.iter().map(|job| job.submit).fold(0.0, f64::max);
+        let (mut useful, mut shares, mut by_queue) = (0.0, Vec::new(), BTreeMap::new());
+        for ((job, end), index) in jobs.iter().zip(&results.ends).zip(order) {
             let Some(end) = end else { continue };
             let run = job.work * job.unit;
             let took = end - job.submit;
+            if *end <= last {
+                useful += run * f64::from(job.size) / 3_600.0;
+            }
+            let share = if took > 0.0 { run / took } else { 1.0 };
+            shares.push(share);
+            let (sum, count) = by_queue.entry(&trace.jobs[*index].queue).or_insert((0.0, 0.0));
+            (*sum, *count) = (*sum + share, *count + 1.0);
             let wait = (took - run).max(0.0);
             waits.push(wait);
             by_size.entry(job.size).or_default().push(wait);
@@ -263,6 +288,9 @@ impl Cell {
             "mean_completion_s": completions / count,
             "makespan_s": makespan,
             "utilisation": if makespan > 0.0 { busy / (capacity * makespan) } else { 0.0 },
+            "jain": jain(by_queue.values().map(|(sum, count)| sum / count)),
+            "jain_jobs": jain(shares.into_iter()),
+            "goodput_h": useful,
             "decisions": results.placed,
             "decisions_per_s": results.placed as f64 / seconds.max(1e-9),
         });

@@ -157,3 +157,45 @@ pub(crate) fn csv(done: &[Done]) -> String {
     }
     out
 }
+
+/// The columns of the table in Markdown: a figure, its title, what it is divided by, decimals.
+const SHOWN: [(&str, &str, f64, usize); 8] = [
+    ("mean_wait_s", "mean wait, h", 3_600.0, 2),
+    ("p99_wait_s", "p99 wait, h", 3_600.0, 1),
+    ("mean_bounded_slowdown", "slowdown", 1.0, 1),
+    ("goodput_h", "goodput, GPU-h", 1.0, 0),
+    ("utilisation", "utilisation, %", 0.01, 1),
+    ("jain", "Jain by queue", 1.0, 3),
+    ("jain_jobs", "Jain by job", 1.0, 3),
+    ("makespan_s", "makespan, h", 3_600.0, 1),
+];
+
+/// Means with half of their 95 % intervals as a table in Markdown, a line for each policy.
+pub(crate) fn markdown(done: &[Done]) -> String {
+    let mut out = String::new();
+    let mut last = String::new();
+    for group in groups(done) {
+        if group.rest != last {
+            let titles: Vec<&str> = SHOWN.iter().map(|(_, title, ..)| *title).collect();
+            let (titles, rule) = (titles.join(" | "), "---|".repeat(SHOWN.len() + 1));
+            let seeds = group.cells.len();
+            let _ =
+                write!(out, "\n{}, {seeds} seeds:\n\n| policy | {titles} |\n|{rule}\n", group.rest);
+            last.clone_from(&group.rest);
+        }
+        let _ = write!(out, "| `{}` |", group.policy);
+        for (key, _, unit, decimals) in SHOWN {
+            let values = group.cells.iter().filter_map(|cell| cell[key].as_f64());
+            let values: Vec<f64> = values.map(|value| value / unit).collect();
+            let _ = match (Summary::of(&values), values.as_slice()) {
+                (Some(Summary { mean, half, .. }), _) => {
+                    write!(out, " {mean:.decimals$} ± {half:.decimals$} |")
+                }
+                (None, [one]) => write!(out, " {one:.decimals$} |"),
+                (None, _) => write!(out, " - |"),
+            };
+        }
+        out.push('\n');
+    }
+    out
+}

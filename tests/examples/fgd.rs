@@ -4,6 +4,8 @@
 //! of them, each at every point of both curves. Other runs compare the whole of seed 42 for every
 //! policy, and the totals of the other seeds for FGD and `BestFit`.
 
+use std::collections::BTreeMap;
+
 use crate::run::{self, Policy, Run, run};
 use crate::trace::{Source, Trace};
 
@@ -30,7 +32,7 @@ fn names(policy: Policy) -> (&'static str, &'static str) {
         Policy::Packing => ("04-GpuPacking", "Packing"),
         Policy::BestFit => ("05-BestFit", "BestFit"),
         // The crate's own rule is compared with the best of the published ones.
-        Policy::Fgd | Policy::Prices => ("06-FGD", "FGD"),
+        Policy::Fgd | Policy::Prices | Policy::Moves => ("06-FGD", "FGD"),
     }
 }
 
@@ -111,6 +113,21 @@ fn prices_are_ahead_of_what_was_published() {
     let ahead: Vec<f64> = [42, 43, 44].map(|seed| ahead(&trace, seed)).into();
     assert!(ahead.iter().all(|points| *points > 0.8), "{ahead:?}");
     assert!(ahead.iter().sum::<f64>() / 3.0 >= 1.0, "{ahead:?}");
+}
+
+#[test]
+fn no_rule_allocates_more_than_the_bound() {
+    // 12 GPUs: 5 pods of one, 7 of ten that take 810 thousandths, and beside them 3 of 190.
+    let sizes = BTreeMap::from([(1_000, 5), (810, 10), (190, 3)]);
+    let most = crate::bound::most(&sizes, 12);
+    assert!((11_240.0..11_250.0).contains(&most), "{most}");
+    // Fewer pods than there is room for are all placed.
+    let most = crate::bound::most(&BTreeMap::from([(600, 3)]), 12);
+    assert!((1_800.0..1_801.0).contains(&most), "{most}");
+    // FGD allocates 95.2 % here. 2.5 points more are beyond any rule.
+    let trace = openb();
+    let most = 100.0 * crate::bound::bound(&trace, 42).unwrap() / trace.total_milli() as f64;
+    assert!((96.9..97.1).contains(&most), "{most}");
 }
 
 #[test]

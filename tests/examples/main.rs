@@ -5,6 +5,8 @@
 
 mod autoscale;
 mod bad_input;
+#[path = "../../examples/fgd/bound.rs"]
+mod bound;
 #[path = "../../examples/common/mod.rs"]
 mod common;
 #[path = "../../examples/throughput/day.rs"]
@@ -13,6 +15,8 @@ mod fgd;
 mod fgd_plain;
 #[path = "../../examples/throughput/figures.rs"]
 mod figures;
+#[path = "../../examples/fgd/moves.rs"]
+mod moves;
 #[path = "../../examples/throughput/peers/mod.rs"]
 mod peers;
 mod place_gang;

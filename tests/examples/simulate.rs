@@ -576,7 +576,9 @@ fn tables_and_pictures_are_written() {
     let mean = waits.iter().sum::<f64>() / 4.0;
     assert!((mean - found[0]["mean_wait_s"].as_f64().unwrap()).abs() < 1e-9);
     assert!(std::fs::read_to_string(&samples).unwrap().lines().count() > 2 * 4);
-    for name in ["over-time", "difference", "nodes-0", "nodes-1", "tenants-0", "tenants-1"] {
+    let names =
+        ["over-time", "difference", "beside", "nodes-0", "nodes-1", "tenants-0", "tenants-1"];
+    for name in names {
         let picture = std::fs::read_to_string(format!("{folder}/{name}.svg")).unwrap();
         assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{name}");
         assert!(picture.contains("time in hours") && !picture.contains("NaN"), "{name}");
@@ -588,6 +590,10 @@ fn tables_and_pictures_are_written() {
         picture.matches("<rect ").count() - 1 - 2
     };
     assert_eq!((bars("nodes-0"), bars("tenants-0")), (2 + 4 + 2 + 1, 4));
+    // Two pictures over one time: the first is over sooner, so that its own has another scale.
+    let both = std::fs::read_to_string(format!("{folder}/beside.svg")).unwrap();
+    assert_eq!(both.matches("<svg ").count(), 3);
+    assert_eq!(both.matches("Jobs on nodes over time</title>").count(), 2);
 }
 
 #[test]
@@ -642,4 +648,152 @@ fn warm_up_is_cut_off_and_power_and_cost_are_sums() {
     let energy = (300.0 * used + 100.0 * (there - used)) / 3.6e6;
     assert!((cell["energy_kwh"].as_f64().unwrap() - energy).abs() < 1e-12);
     assert!((cell["cost"].as_f64().unwrap() - 2.0 * there / 3_600.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_list_of_grids_is_run_one_after_another() {
+    let (one, other) = (file("list-one.swf", SWF), file("list-other.swf", SWF));
+    let grid =
+        |jobs: &str| json!({"jobs": jobs, "format": "swf", "seeds": 2, "arrivals": "resample"});
+    let list = json!([grid(&one), grid(&other)]);
+    let config = file("list.json", &list.to_string());
+    let base = ["--config", &config, "--policy", "fcfs,easy", "--output"];
+    let found = cells(&run(&[&base[..], &["json"]].concat()));
+    let traces: Vec<&str> = found.iter().filter_map(|cell| cell["trace"].as_str()).collect();
+    assert_eq!(traces, [["simulate-list-one.swf"; 4], ["simulate-list-other.swf"; 4]].concat());
+    let alone = cells(&run(&[
+        "--jobs",
+        &one,
+        "--format",
+        "swf",
+        "--seeds",
+        "2",
+        "--policy",
+        "fcfs,easy",
+        "--arrivals",
+        "resample",
+        "--output",
+        "json",
+    ]));
+    for (cell, alone) in found.iter().zip(&alone) {
+        for key in ["mean_wait_s", "jain", "jain_jobs", "goodput_h", "makespan_s"] {
+            assert_eq!(cell[key], alone[key], "{key}");
+        }
+        assert!(alone["trace"].is_null());
+    }
+    let summary = run(&[&base[..], &["summary"]].concat()).out;
+    assert_eq!(summary.matches("policy,of,figure").count(), 1);
+    assert_eq!(summary.lines().count(), 1 + 2 * 2 * (program::COLUMNS.len() - 1));
+    // A table for each trace, a line for each policy.
+    let tables = run(&[&base[..], &["markdown"]].concat()).out;
+    assert_eq!((tables.matches("| policy |").count(), tables.matches("| `").count()), (2, 4));
+    let mean = |cells: &[Value]| {
+        let hours = cells.iter().map(|cell| cell["mean_wait_s"].as_f64().unwrap() / 3_600.0);
+        hours.sum::<f64>() / cells.len() as f64
+    };
+    let first = tables.lines().find(|line| line.starts_with("| `fcfs`")).unwrap();
+    assert!(first.starts_with(&format!("| `fcfs` | {:.2} ± ", mean(&found[..2]))), "{first}");
+    for (more, expected) in [(["--output", "html"], "html"), (["--job-table", "t"], "for one grid")]
+    {
+        let finish = run(&[&["--config", &config][..], &more].concat());
+        assert!(finish.code == 2 && finish.err.contains(expected), "{}", finish.err);
+    }
+    let empty = file("empty.json", "[]");
+    assert!(run(&["--config", &empty]).err.contains("is no object"));
+}
+
+#[test]
+fn fairness_and_goodput_are_those_of_the_definition() {
+    // Two GPUs. The first runs at once; the others wait for its end, half and two thirds of their stay.
+    let jobs =
+        file("fair.csv", "submit,duration,gpus,cluster\n0,100,2,a\n0,100,2,b\n150,100,2,a\n");
+    let arguments = ["--jobs", &jobs, "--format", "philly", "--nodes", "1", "--gpus-per-node", "2"];
+    let found =
+        cells(&run(&[&arguments[..], &["--policy", "fcfs,srtf", "--output", "json"]].concat()));
+    // Shares of the stay: 1, 1/2 and 100/150; by queue (1 + 2/3) / 2 and 1/2.
+    let index = |shares: &[f64]| {
+        let (sum, squares): (f64, f64) =
+            (shares.iter().sum(), shares.iter().map(|share| share * share).sum());
+        sum * sum / (shares.len() as f64 * squares)
+    };
+    for cell in &found {
+        let near = |key: &str, value: f64| {
+            let own = cell[key].as_f64().unwrap();
+            assert!((own - value).abs() < 1e-9, "{} {key}: {own}, not {value}", cell["policy"]);
+        };
+        near("jain_jobs", index(&[1.0, 0.5, 100.0 / 150.0]));
+        near("jain", index(&[f64::midpoint(1.0, 100.0 / 150.0), 0.5]));
+        // Only the first is over when the last arrives.
+        near("goodput_h", 200.0 / 3_600.0);
+    }
+}
+
+#[test]
+fn the_manifest_of_a_sweep_is_placed_and_its_commands_make_the_grid() {
+    use phalanx::kubernetes::{Mode, Reader};
+
+    let text = include_str!("../../examples/manifests/sweep.yaml");
+    let documents: Vec<Value> =
+        text.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect();
+    let mut reader = Reader::new(Mode::AsWritten);
+    for document in &documents {
+        let document = document.to_string();
+        reader.read("sweep.yaml", &mut serde_json::Deserializer::from_str(&document)).unwrap();
+    }
+    let groups = reader.finish().unwrap().groups;
+    let sweep = groups.iter().find(|group| group.full_name() == "research/sweep").unwrap();
+    assert_eq!(sweep.pod_count(), 16);
+    let mut cluster = phalanx::Cluster::new();
+    for index in 0..4 {
+        let node = phalanx::Node::new(format!("n{index}"));
+        cluster
+            .add_node(node.capacity("cpu", 4).capacity("memory", "8Gi").capacity("pods", 9))
+            .unwrap();
+    }
+    // By room alone: the claim is the volume controller's to bind.
+    let framework = phalanx::Framework::builder().filter(phalanx::plugins::Fit).build().unwrap();
+    assert!(phalanx::place_gang(&cluster, &framework, sweep).unwrap().is_placed());
+
+    // The commands of its pods, with folders of this machine.
+    let jobs = file("sweep.swf", SWF);
+    let mut options: Value =
+        serde_json::from_str(documents[0]["data"]["sweep.json"].as_str().unwrap()).unwrap();
+    (options["jobs"], options["processors"], options["seeds"]) =
+        (jobs.into(), json!([4, 8]), 2.into());
+    let config = file("sweep.json", &options.to_string());
+    let folder = format!("{}/simulate-sweep", env!("CARGO_TARGET_TMPDIR"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let command = |document: &Value| {
+        let containers = &document["spec"]["template"]["spec"]["containers"];
+        containers[0]["args"][0].as_str().unwrap().replace("/results", &folder)
+    };
+    let shard = |index: usize| {
+        let command = command(&documents[2]).replace("/options/sweep.json", &config);
+        let command = command.replace("$JOB_COMPLETION_INDEX", &index.to_string());
+        run(&command.split_whitespace().skip(1).collect::<Vec<_>>())
+    };
+    let kept = |index: usize| std::fs::read_to_string(format!("{folder}/{index}.jsonl")).unwrap();
+    for index in 0..16 {
+        let finish = shard(index);
+        assert_eq!((finish.code, &finish.out), (0, &kept(index)), "{}", finish.err);
+    }
+    // A pod that is evicted while it writes, and begins again, ends with the same cells.
+    let whole = kept(3);
+    std::fs::write(format!("{folder}/3.jsonl"), &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(
+        cells(&shard(3))[0]["mean_wait_s"],
+        cells(&Finish::with(0, whole))[0]["mean_wait_s"]
+    );
+    let merge = command(&documents[3]);
+    assert!(merge.starts_with("simulate --merge ") && merge.ends_with(" --output summary"));
+    let files: Vec<String> = (0..16).map(|index| format!("{folder}/{index}.jsonl")).collect();
+    let merged = cells(&run(&["--merge", &files.join(","), "--output", "json"]));
+    let direct = cells(&run(&["--config", &config, "--output", "json"]));
+    assert_eq!((merged.len(), direct.len()), (8, 8));
+    for (merged, direct) in merged.iter().zip(&direct) {
+        for key in ["policy", "seed", "processors", "mean_wait_s"] {
+            assert_eq!(merged[key], direct[key], "{key}");
+        }
+    }
 }
