@@ -21,9 +21,8 @@ use super::steps::*;
 const FEW: usize = 300;
 const MANY: usize = 10 * FEW;
 
-/// Holds the time of an act at n and at 10 n together: at one of three tries, for what shares the
-/// processor's caches with the test may slow one of them down. A quadratic cost is four times the bar
-/// at each.
+/// Holds the time of an act at n and at 10 n together, at one of three tries: other programs share the
+/// processor's caches, and may slow a try down. A quadratic cost is four times the bar at each.
 #[track_caller]
 pub(super) fn grows_evenly(act: impl Fn(usize) -> Duration) {
     let mut last = (Duration::ZERO, Duration::ZERO);
