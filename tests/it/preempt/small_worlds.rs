@@ -140,7 +140,7 @@ fn a_group_does_not_evict_the_groups_inside_it() {
 
 #[test]
 fn a_member_that_was_evicted_before_is_not_counted_among_victims() {
-    let mut cluster = cluster(&[("n1", "r", 4)], &[("g-0", "n1", 2), ("g-1", "n1", 2)]);
+    let cluster = cluster(&[("n1", "r", 4)], &[("g-0", "n1", 2), ("g-1", "n1", 2)]);
     let mut known = RunningWork::new();
     known.set_group(&PodGroup::gang("g", 1).evicted_whole()).unwrap();
     let gang = gang(1, 4);

@@ -65,6 +65,33 @@ fn a_leaf_drains_and_an_inner_queue_stays_for_its_children() {
     assert!(tree.remove_queue(a).is_err());
 }
 
+/// U1. The first amount that came back dropped the queue, and the second found none.
+#[test]
+fn a_holder_of_a_queue_that_drains_gives_back_each_of_its_amounts() {
+    let mut tenants = Tenants::default();
+    tenants.set_flavor(Flavor::new("f"));
+    let queue = leaf("a", "one", 4).quota("f", "cpu", Quota::nominal(8));
+    let a = tenants.set_queue(queue).expect("sound");
+    let mut requests = Amounts::new();
+    requests.set("gpu", 2);
+    requests.set("cpu", 3);
+    let both = Claim::new("both", "a").pods(PodSet::new("main", 1, requests));
+    let nothing = Claim::new("nothing", "a").pods(PodSet::new("main", 1, Amounts::new()));
+    let mut holders = Vec::new();
+    for claim in [&both, &nothing] {
+        let decision = tenants.decide(claim).expect("sound");
+        assert_eq!(decision.assignment.mode, AssignmentMode::Fit);
+        holders.push(tenants.admit(claim, &decision.assignment, Time::ZERO).expect("in range"));
+    }
+    assert_eq!(tenants.remove_queue(a), Ok(Removal::Draining));
+    let back = tenants.release(holders[0]).expect("both amounts");
+    assert_eq!((back.name.as_str(), back.usage.len()), ("both", 2));
+    assert!(tenants.find("both").is_none());
+    // One that holds nothing keeps no queue, and can be given back all the same.
+    assert!(tenants.release(holders[1]).is_ok() || tenants.holder(holders[1]).is_none());
+    assert_eq!((tenants.find("nothing"), tenants.tree().spec(a)), (None, None));
+}
+
 #[test]
 fn circles_are_remembered_until_they_open() {
     let mut tree = QueueTree::new();
