@@ -54,7 +54,7 @@ Usage: fgd [OPTION...]
   --nodes FILE    nodes of the trace, plain or gzip        (openb, as shipped)
   --pods FILE     pods of the trace
   --orders FILE   arrivals by seed
-  --policy P      moves, prices, fgd, bestfit, dotprod, packing or clustering
+  --policy P      prices, fgd, bestfit, dotprod, packing, clustering, or moves, which takes long
   --seed S        one of the orders
   --output O      csv, the curve of one run, or json, its totals
   --svg FILE      draws the comparison, too
@@ -118,7 +118,7 @@ fn answer(options: &Options) -> Result<String, Box<dyn Error>> {
             Ok(json(&run::run(&trace, policy, seed, false)?))
         }
         None => {
-            let policies = options.policy.map_or(Policy::ALL.to_vec(), |policy| vec![policy]);
+            let policies = options.policy.map_or(Policy::QUICK.to_vec(), |policy| vec![policy]);
             let seeds = options.seed.map_or_else(|| trace.seeds().collect(), |seed| vec![seed]);
             let (text, picture) = plot::compare(&trace, &policies, &seeds)?;
             if let Some(file) = &options.svg {

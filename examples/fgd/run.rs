@@ -28,14 +28,14 @@ pub(crate) enum Policy {
 }
 
 impl Policy {
-    pub(crate) const ALL: [Policy; 7] = [
+    /// All but those that take long.
+    pub(crate) const QUICK: [Policy; 6] = [
         Policy::DotProduct,
         Policy::Clustering,
         Policy::Packing,
         Policy::BestFit,
         Policy::Fgd,
         Policy::Prices,
-        Policy::Moves,
     ];
 
     /// The name on the command line.
@@ -52,7 +52,8 @@ impl Policy {
     }
 
     pub(crate) fn parse(name: &str) -> Option<Policy> {
-        Policy::ALL.into_iter().find(|policy| policy.name() == name)
+        let mut all = Policy::QUICK.into_iter().chain([Policy::Moves]);
+        all.find(|policy| policy.name() == name)
     }
 
     /// The one score that is active, and the choice of devices that goes with it.
