@@ -380,9 +380,9 @@ fn a_tiny_cluster_with_spread_and_anti_affinity_is_answered_within_the_steps_of_
     let all = LabelSelector::label("job", "g");
     let member = |at: usize| {
         let pod = Pod::new().name(format!("p{at}")).request("cpu", 1 + at as i64 % 3);
-        let pod = pod.label("job", "g").label("role", if at % 2 == 0 { "x" } else { "y" });
+        let pod = pod.label("job", "g").label("role", if at.is_multiple_of(2) { "x" } else { "y" });
         let pod = pod.spread(SpreadConstraint::new(1, "host", all.clone()));
-        if at % 4 == 0 { pod.anti_affinity(apart("host", "none")) } else { pod }
+        if at.is_multiple_of(4) { pod.anti_affinity(apart("host", "none")) } else { pod }
     };
     let gang = |size: usize| {
         let members = (0..size).map(member);
