@@ -6,9 +6,8 @@ use alloc::vec::Vec;
 
 use super::asked::{Asked, Step};
 use crate::base::ObjectName;
-use crate::framework::Framework;
 use crate::model::PodGroup;
-use crate::place::{Certificate, Outcome, PlaceError, Planner, Request, Unplaced};
+use crate::place::{Certificate, Outcome, PlaceError, Planner, Unplaced};
 use crate::preempt::answer::{EvictedPod, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 use crate::preempt::branch::{Best, Search};
 use crate::preempt::cost::Cost;
@@ -23,7 +22,7 @@ use crate::preempt::trial::Trial;
 use crate::preempt::unit::Units;
 use crate::preempt::yielding::Rule;
 use crate::state::journal::Moment;
-use crate::state::{Cluster, Plan, Txn};
+use crate::state::{Cluster, Txn};
 
 /// The units of a cluster at a moment, with the groups and budgets of a stamp.
 pub(super) type Known = (Moment, usize, Units);

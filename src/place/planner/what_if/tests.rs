@@ -62,7 +62,7 @@ fn a_second_question_evaluates_no_more_than_the_first() {
 fn a_look_sees_the_cluster_as_it_is_and_makes_no_copy() {
     let mut cluster = cluster(1);
     let mut session = Session::default();
-    let mut sees = |session: &mut Session, cluster: &Cluster| {
+    let sees = |session: &mut Session, cluster: &Cluster| {
         let group = PodGroup::of("g", 1, Pod::new().request("cpu", 8));
         let framework = Framework::default();
         session.look(cluster, |planner, seen| {
