@@ -182,6 +182,11 @@ impl AdmittedRows {
 }
 
 impl PreparedFilters {
+    /// Whether no node has to be evaluated: none is ruled out.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.filters.is_empty() && self.rows.rejected.is_none() && self.rows.only.is_none()
+    }
+
     /// Prepares the filters whose declarations for the pod `suits` accepts, in order.
     ///
     /// A filter that rejects the pod for good is the last one prepared.

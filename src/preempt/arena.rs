@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::need::Need;
+use super::need::{Kind, Need};
 use super::unit::Units;
 use crate::state::{Cluster, NodeView, PodView, Row};
 
@@ -15,7 +15,7 @@ struct Gain {
     at: u32,
 }
 
-/// The nodes of a domain, as they are now.
+/// The nodes of a domain, as they are now; or some of them, with sums of the others.
 #[derive(Debug)]
 pub(crate) struct Ground {
     width: usize,
@@ -27,6 +27,30 @@ pub(crate) struct Ground {
     usable: Vec<bool>,
     /// Whether pods of no kind may use every node.
     is_open: bool,
+    /// The nodes of the domain that are no rows here.
+    rest: Rest,
+}
+
+/// Nodes of a domain on which nothing is freed, in sums.
+#[derive(Debug, Clone, Default)]
+struct Rest {
+    sums: Option<Sums>,
+    /// The place of the first of them among all nodes of the domain, and those of the rows; none if
+    /// there is no such node.
+    first: Option<u32>,
+    places: Vec<u32>,
+}
+
+/// Sums over nodes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sums {
+    /// How many pods of each kind fit.
+    total: Vec<i64>,
+    /// Free amounts of nodes that may be used, never negative, by dimension.
+    sum: Vec<i128>,
+    /// How many pods of a kind a dimension alone has room for on nodes where some fit, on none more than
+    /// are needed, by kind and dimension.
+    members: Vec<i64>,
 }
 
 /// Capacity that pods free.
@@ -53,7 +77,7 @@ pub(crate) struct Arena<'g> {
 
 /// Pods of an arena while it is put together.
 #[derive(Debug, Default)]
-struct Found {
+pub(super) struct Found {
     /// The atom, the place of the node, and where the amounts begin.
     pods: Vec<(u32, u32, u32)>,
     amounts: Vec<i64>,
@@ -75,13 +99,58 @@ impl Ground {
     /// The ground of some rows.
     pub(crate) fn new(cluster: &Cluster, need: &Need<'_>, rows: Vec<Row>) -> Ground {
         let (width, kinds) = (need.width(), need.kinds.len());
-        let mut free = Vec::with_capacity(rows.len() * width);
-        let mut usable = Vec::with_capacity(rows.len() * kinds);
-        for &row in &rows {
-            need.free(cluster, row, &mut free);
-            usable.extend((0..kinds).map(|kind| need.may_use(cluster, kind, row)));
+        let free = need.free_of_rows(cluster, &rows);
+        let mut usable = vec![true; rows.len() * kinds];
+        for kind in (0..kinds).filter(|&kind| !need.may_use_all(kind)) {
+            for (place, &row) in rows.iter().enumerate() {
+                usable[place * kinds + kind] = need.may_use(cluster, kind, row);
+            }
         }
-        Ground { width, kinds, rows, free, usable, is_open: !need.counts_all }
+        let (is_open, rest) = (!need.counts_all, Rest::default());
+        Ground { width, kinds, rows, free, usable, is_open, rest }
+    }
+
+    /// Sums over all nodes, of which counts are known with nothing gone.
+    pub(super) fn sums(&self, need: &Need<'_>, counts: &Counts) -> Sums {
+        let mut sums = Sums::new(self);
+        sums.total.clone_from(&counts.total);
+        sums.sum.clone_from(&counts.sum);
+        for place in 0..self.rows.len() {
+            sums.add_members(self, need, place, 1);
+        }
+        sums
+    }
+
+    /// Some nodes of the domain, by place in ascending order, with the sums of all of it.
+    pub(super) fn part(&self, need: &Need<'_>, places: Vec<u32>, all: &Sums) -> Ground {
+        let (width, kinds) = (self.width, self.kinds);
+        let mut sums = all.clone();
+        let mut rows = Vec::with_capacity(places.len());
+        let mut free = Vec::with_capacity(places.len() * width);
+        let mut usable = Vec::with_capacity(places.len() * kinds);
+        for place in places.iter().map(|&place| place as usize) {
+            sums.leave_out(self, need, place);
+            rows.push(self.rows[place]);
+            free.extend_from_slice(self.free_at(place));
+            usable.extend_from_slice(&self.usable[place * kinds..][..kinds]);
+        }
+        let gap = places.iter().zip(0_u32..).position(|(&place, at)| place != at);
+        let first = gap.unwrap_or(places.len()) as u32;
+        let first = (rows.len() < self.rows.len()).then_some(first);
+        let rest = Rest { sums: Some(sums), first, places };
+        Ground { width, kinds, rows, free, usable, is_open: self.is_open, rest }
+    }
+
+    /// Whether a node that is no row here comes before all rows from a place on.
+    pub(super) fn begins_elsewhere(&self, place: Option<usize>) -> bool {
+        let own = place.and_then(|place| self.rest.places.get(place));
+        self.rest.first.is_some_and(|first| own.is_none_or(|&own| first < own))
+    }
+
+    /// How many pods of a kind a dimension alone has room for on the nodes that are no rows here, as
+    /// far as some fit there.
+    pub(super) fn members_elsewhere(&self, kind: usize, dimension: usize) -> i64 {
+        self.rest.sums.as_ref().map_or(0, |sums| sums.members[kind * self.width + dimension])
     }
 
     /// Whether pods of a kind may use a node.
@@ -89,10 +158,53 @@ impl Ground {
         self.usable[place * self.kinds + kind]
     }
 
+    /// Free amounts of a node, by dimension.
+    fn free_at(&self, place: usize) -> &[i64] {
+        &self.free[place * self.width..][..self.width]
+    }
+
+    /// How many pods of a kind fit on a node.
+    fn fits(&self, need: &Need<'_>, kind: usize, place: usize) -> i64 {
+        if self.may_use(kind, place) { need.times(kind, self.free_at(place)) } else { 0 }
+    }
+
     /// Whether some pod of the group may use a node, as far as that is known.
     fn is_usable(&self, place: usize) -> bool {
         let kinds = self.kinds;
         self.is_open || self.usable[place * kinds..(place + 1) * kinds].contains(&true)
+    }
+}
+
+impl Sums {
+    fn new(ground: &Ground) -> Sums {
+        let (width, kinds) = (ground.width, ground.kinds);
+        Sums { total: vec![0; kinds], sum: vec![0; width], members: vec![0; kinds * width] }
+    }
+
+    /// Counts a node out.
+    fn leave_out(&mut self, ground: &Ground, need: &Need<'_>, place: usize) {
+        if ground.is_usable(place) {
+            for (sum, free) in self.sum.iter_mut().zip(ground.free_at(place)) {
+                *sum -= i128::from((*free).max(0));
+            }
+        }
+        for kind in 0..ground.kinds {
+            self.total[kind] -= ground.fits(need, kind, place);
+        }
+        self.add_members(ground, need, place, -1);
+    }
+
+    fn add_members(&mut self, ground: &Ground, need: &Need<'_>, place: usize, sign: i64) {
+        let (width, free) = (ground.width, ground.free_at(place));
+        for kind in (0..ground.kinds).filter(|&kind| ground.fits(need, kind, place) > 0) {
+            let Kind { count, ask, .. } = &need.kinds[kind];
+            let members = &mut self.members[kind * width..][..width];
+            for ((members, &ask), &free) in members.iter_mut().zip(ask).zip(free) {
+                if ask > 0 {
+                    *members += sign * (free.max(0) / ask).min(*count);
+                }
+            }
+        }
     }
 }
 
@@ -135,26 +247,7 @@ impl<'g> Arena<'g> {
         Arena::new(ground, found)
     }
 
-    /// The arena of some atoms, ascending. `place_of` finds the place of a row on the ground.
-    pub(crate) fn of_atoms(
-        cluster: &Cluster,
-        (need, units): (&Need<'_>, &Units),
-        (ground, place_of): (&'g Ground, &dyn Fn(Row) -> Option<u32>),
-        sizes: &mut Sizes,
-        atoms: impl Iterator<Item = u32>,
-    ) -> Arena<'g> {
-        let mut found = Found::default();
-        for atom in atoms {
-            for pod in units.pods_of(cluster, atom as usize) {
-                if let Some(place) = pod.node().and_then(|node| place_of(node.row())) {
-                    found.add(atom, place, sizes.of(cluster, need, pod));
-                }
-            }
-        }
-        Arena::new(ground, found)
-    }
-
-    fn new(ground: &'g Ground, found: Found) -> Arena<'g> {
+    pub(super) fn new(ground: &'g Ground, found: Found) -> Arena<'g> {
         let width = ground.width;
         let (atoms, gains_at, gains) = (Vec::new(), Vec::new(), Vec::new());
         let (amounts, sums) = (Vec::new(), Vec::new());
@@ -235,6 +328,36 @@ impl<'g> Arena<'g> {
 }
 
 impl Found {
+    /// Pods of some atoms, ascending. `place_of` finds the place of a row.
+    pub(super) fn of_atoms(
+        cluster: &Cluster,
+        (need, units): (&Need<'_>, &Units),
+        place_of: &dyn Fn(Row) -> Option<u32>,
+        sizes: &mut Sizes,
+        atoms: impl Iterator<Item = u32>,
+    ) -> Found {
+        let mut found = Found::default();
+        for atom in atoms {
+            for pod in units.pods_of(cluster, atom as usize) {
+                if let Some(place) = pod.node().and_then(|node| place_of(node.row())) {
+                    found.add(atom, place, sizes.of(cluster, need, pod));
+                }
+            }
+        }
+        found
+    }
+
+    /// The places of the pods, ascending, each of which is replaced by its number among them.
+    pub(super) fn compact(&mut self) -> Vec<u32> {
+        let mut places: Vec<u32> = self.pods.iter().map(|pod| pod.1).collect();
+        places.sort_unstable();
+        places.dedup();
+        for pod in &mut self.pods {
+            pod.1 = places.partition_point(|&place| place < pod.1) as u32;
+        }
+        places
+    }
+
     fn add(&mut self, atom: u32, place: u32, amounts: &[i64]) {
         self.pods.push((atom, place, self.amounts.len() as u32));
         self.amounts.extend_from_slice(amounts);
@@ -244,12 +367,9 @@ impl Found {
 impl Counts {
     /// Counts with nothing gone.
     pub(crate) fn new(ground: &Ground, need: &Need<'_>) -> Counts {
-        let mut counts = Counts {
-            free: ground.free.clone(),
-            fits: vec![0; ground.rows.len() * ground.kinds],
-            total: vec![0; ground.kinds],
-            sum: vec![0; ground.width],
-        };
+        let Sums { total, sum, .. } = ground.rest.sums.clone().unwrap_or_else(|| Sums::new(ground));
+        let (free, fits) = (ground.free.clone(), vec![0; ground.rows.len() * ground.kinds]);
+        let mut counts = Counts { free, fits, total, sum };
         for place in 0..ground.rows.len() {
             counts.add_sum(ground, place, 1);
             counts.count(ground, need, place);

@@ -73,7 +73,8 @@ impl Shares {
         let members = |dimension: usize| -> i64 {
             let free = |place: usize| now.free(ground, place)[dimension].max(0) / ask[dimension];
             let open = nodes.clone().filter(|&place| most.fits(ground, kind, place) > 0);
-            open.map(|place| free(place).min(need.kinds[kind].count)).sum()
+            let here: i64 = open.map(|place| free(place).min(need.kinds[kind].count)).sum();
+            here + ground.members_elsewhere(kind, dimension)
         };
         let dimensions = (0..need.width()).filter(|&dimension| ask[dimension] > 0);
         let dimension = dimensions.min_by_key(|&dimension| (members(dimension), dimension))?;

@@ -4,7 +4,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::arena::{Arena, Counts, Ground, Sizes};
+use super::arena::{Arena, Counts, Found, Ground, Sizes, Sums};
 use super::branch::{Level, Search};
 use super::cost::Cost;
 use crate::place::PlaceError;
@@ -34,6 +34,8 @@ struct Field {
 
 struct Domain {
     ground: Ground,
+    /// Of all nodes, with nothing released.
+    sums: Sums,
     /// Without what was released.
     counts: Counts,
     /// Released atoms with pods here.
@@ -50,7 +52,8 @@ impl Field {
             }
             let ground = Ground::new(cluster, search.need, rows);
             let counts = Counts::new(&ground, search.need);
-            domains.push(Domain { ground, counts, atoms: Vec::new() });
+            let sums = ground.sums(search.need, &counts);
+            domains.push(Domain { ground, sums, counts, atoms: Vec::new() });
         }
         Field { domains, of_row, sizes: Sizes::default() }
     }
@@ -80,15 +83,16 @@ impl Field {
         }
     }
 
-    /// A domain with what was released of no more work than so much.
-    fn arena(
+    /// The nodes of a domain on which something was released of no more work than so much, and the pods
+    /// of it.
+    fn plot(
         &mut self,
         search: &Search<'_, '_>,
         cluster: &Cluster,
         number: usize,
         most: u64,
-    ) -> Arena<'_> {
-        let Domain { ground, atoms, .. } = &mut self.domains[number];
+    ) -> (Ground, Found) {
+        let Domain { ground, sums, atoms, .. } = &mut self.domains[number];
         atoms.sort_unstable();
         let work = |atom: u32| search.work[atom as usize].unwrap_or(0);
         let atoms = atoms.iter().copied().filter(|&atom| work(atom) <= most);
@@ -98,7 +102,8 @@ impl Field {
             (own as usize == number).then_some(place)
         };
         let units = (search.need, search.units);
-        Arena::of_atoms(cluster, units, (ground, &place_of), &mut self.sizes, atoms)
+        let mut found = Found::of_atoms(cluster, units, &place_of, &mut self.sizes, atoms);
+        (ground.part(search.need, found.compact(), sums), found)
     }
 }
 
@@ -135,8 +140,8 @@ pub(super) fn within_budgets(
             for &domain in &ready {
                 if search.best.is_none() && tried < FIRST_TRIED {
                     tried += 1;
-                    let arena = field.arena(search, cluster, domain, u64::MAX);
-                    search.first(&arena, level)?;
+                    let (ground, found) = field.plot(search, cluster, domain, u64::MAX);
+                    search.first(&Arena::new(&ground, found), level)?;
                 }
             }
         }
@@ -184,7 +189,8 @@ fn in_domains(
         if !field.domains[number].counts.suffices(search.need) {
             continue;
         }
-        let arena = field.arena(search, cluster, number, most);
+        let (ground, found) = field.plot(search, cluster, number, most);
+        let arena = Arena::new(&ground, found);
         let Some(work_lost) = search.bound(&arena, level) else { continue };
         let least = if level.strict {
             // Without a unit of this priority it would have helped at one before.
@@ -216,7 +222,8 @@ fn in_domains(
         // What is left goes to this domain and the others, none of which starves.
         let share = (count - at).min(4) as u64;
         let quota = (search.steps / share).max(1);
-        let arena = field.arena(search, cluster, number, most);
+        let (ground, found) = field.plot(search, cluster, number, most);
+        let arena = Arena::new(&ground, found);
         if !search.solve(&arena, level, &extra, quota)? {
             note(open, least);
         }

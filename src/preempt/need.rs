@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::devices::DeviceCount;
 use crate::base::Time;
+use crate::base::chunks::CHUNK;
 use crate::framework::prepared::PreparedFilters;
 use crate::framework::{Context, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
@@ -291,6 +292,11 @@ impl<'a> Need<'a> {
         })
     }
 
+    /// Whether pods of a kind can go to every row, as far as what runs there allows.
+    pub(crate) fn may_use_all(&self, kind: usize) -> bool {
+        self.kinds[kind].shapes.iter().any(|&shape| self.shapes[shape].fixed.takes_all())
+    }
+
     /// Free amounts of each dimension on a row; below zero where too much is bound.
     pub(crate) fn free(&self, cluster: &Cluster, row: Row, free: &mut Vec<i64>) {
         let Some(node) = cluster.view(row) else {
@@ -302,13 +308,49 @@ impl<'a> Need<'a> {
         free.extend(self.devices.iter().map(|devices| devices.free(node)));
     }
 
+    /// The same of many rows, a row after the other: column by column.
+    pub(crate) fn free_of_rows(&self, cluster: &Cluster, rows: &[Row]) -> Vec<i64> {
+        let (columns, width) = (&cluster.columns, self.width());
+        let mut free = vec![0; rows.len() * width];
+        let mut rest = &mut free[..];
+        for run in rows.chunk_by(|one, other| one.index() / CHUNK == other.index() / CHUNK) {
+            let (own, after) = rest.split_at_mut(run.len() * width);
+            rest = after;
+            let mut put = |dimension: usize, (most, used): (&[i64], &[i64])| {
+                for (own, row) in own.chunks_exact_mut(width).zip(run) {
+                    let at = row.index() % CHUNK;
+                    own[dimension] = most[at].saturating_sub(used[at]);
+                }
+            };
+            let chunk = run[0].index() / CHUNK;
+            let limits = columns.pod_limit.chunk(chunk).unwrap_or(&[]);
+            put(0, (limits, columns.pod_count_chunk(chunk)));
+            for (dimension, &id) in self.resources.iter().enumerate() {
+                let most = columns.allocatable_chunk(id, chunk, limits.len());
+                put(1 + dimension, (most, columns.used_chunk(id, chunk, limits.len())));
+            }
+            for (dimension, devices) in self.devices.iter().enumerate() {
+                for (own, row) in own.chunks_exact_mut(width).zip(run) {
+                    let left = cluster.view(*row).map_or(0, |node| devices.free(node));
+                    own[self.amounts() + dimension] = left;
+                }
+            }
+        }
+        free
+    }
+
     /// How many pods of a kind fit what is free.
     #[inline]
     pub(crate) fn times(&self, kind: usize, free: &[i64]) -> i64 {
+        let ask = &self.kinds[kind].ask;
+        // Most nodes are full, and a comparison is cheaper than a division.
+        if free.iter().zip(ask).any(|(free, &ask)| ask > 0 && *free < ask) {
+            return 0;
+        }
         let mut least = MOST;
-        for (free, &ask) in free.iter().zip(&self.kinds[kind].ask) {
+        for (free, &ask) in free.iter().zip(ask) {
             if ask > 0 {
-                least = least.min(if *free < ask { 0 } else { free / ask });
+                least = least.min(free / ask);
             }
         }
         least

@@ -1,10 +1,12 @@
 //! The front door: one call that places a group, by preemption where nothing else helps.
 
+mod asked;
 mod attempt;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use self::asked::{Asked, Stop};
 use self::attempt::{Attempt, Known};
 use super::answer::Preemption;
 use super::moves::{self, Defragmentation, Room};
@@ -92,10 +94,19 @@ impl PreemptingPlanner {
         let gang = ask.request.gang()?;
         let request = ask.request.for_gang(&gang);
         let PreemptingPlanner { session, units, trials } = self;
+        let asked = Asked { cluster, framework, running, ask: &ask, request: &request };
+        let outcome =
+            session.look(cluster, |planner, seen| planner.place(seen, framework, request.clone()));
+        let opened = asked
+            .fits(outcome?)
+            .and_then(|mut certificate| Ok((asked.may_preempt(&mut certificate)?, certificate)));
+        let (ceiling, certificate) = match opened {
+            Ok(opened) => opened,
+            Err(stop) => return stop.end(),
+        };
         session.ask(cluster, |planner, txn| {
-            let (ask, request) = (&ask, &request);
-            Attempt { planner, txn, trials, cluster, framework, running, ask, request }
-                .answer(units)
+            let mut attempt = Attempt { planner, txn, trials, asked, ceiling };
+            attempt.steps(certificate, units).or_else(Stop::end)
         })
     }
 

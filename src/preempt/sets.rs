@@ -209,6 +209,11 @@ impl Search<'_, '_> {
             }
         }
         on_node.sort_unstable_by_key(|(work, place, _)| (*work, *place));
+        // A node that frees nothing is the first of those that cost nothing to clear, or changes nothing.
+        let free = on_node.first().filter(|own| own.0 == 0).map(|own| own.1);
+        if b.now.suffices(self.need) && b.arena.ground.begins_elsewhere(free) {
+            return Some(Vec::new());
+        }
         let mut counts = b.now.clone();
         let mut taken = Vec::new();
         for (_, _, atoms) in on_node {

@@ -4,41 +4,38 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::asked::{Asked, Step};
 use crate::base::ObjectName;
-use crate::framework::Framework;
 use crate::model::PodGroup;
-use crate::place::{Certificate, Outcome, PlaceError, Planner, Request, Unplaced};
+use crate::place::{Certificate, Outcome, PlaceError, Planner, Unplaced};
 use crate::preempt::answer::{EvictedPod, NoVictims, NoVictimsHelp, Preempt, Preemption, Victim};
 use crate::preempt::branch::{Best, Search};
 use crate::preempt::cost::Cost;
 use crate::preempt::cost::{MoveClaim, MoveCost};
 use crate::preempt::moves::{self, Moved, Repack};
 use crate::preempt::need::Need;
-use crate::preempt::policy::{Preemptor, never_preempts};
+use crate::preempt::policy::Preemptor;
 use crate::preempt::request::Consolidation;
-use crate::preempt::request::{Lifted, PreemptionRequest};
-use crate::preempt::running::RunningWork;
+use crate::preempt::request::Lifted;
 use crate::preempt::search;
 use crate::preempt::trial::Trial;
 use crate::preempt::unit::Units;
 use crate::preempt::yielding::Rule;
 use crate::state::journal::Moment;
-use crate::state::{Cluster, Plan, StateError, Txn};
+use crate::state::{Cluster, Txn};
 
 /// The units of a cluster at a moment, with the groups and budgets of a stamp.
 pub(super) type Known = (Moment, usize, Units);
 
-/// A request, and the transaction on which it is tried.
+/// A request that does not fit as it is, and the transaction on which victims are tried.
 pub(super) struct Attempt<'a> {
     pub(super) planner: &'a mut Planner,
     pub(super) txn: &'a mut Txn,
     /// The number of sets judged.
     pub(super) trials: &'a mut u64,
-    pub(super) cluster: &'a Cluster,
-    pub(super) framework: &'a Framework,
-    pub(super) running: &'a RunningWork,
-    pub(super) ask: &'a PreemptionRequest<'a>,
-    pub(super) request: &'a Request<'a>,
+    pub(super) asked: Asked<'a>,
+    /// Units of this priority and above are not taken.
+    pub(super) ceiling: Option<i32>,
 }
 
 /// The cluster without the pods that terminate, and the units in it that may be taken.
@@ -47,8 +44,6 @@ struct Scene<'s> {
     now: &'s Cluster,
     need: &'s Need<'s>,
     preemptor: Preemptor<'s>,
-    /// Units of this priority and above are not taken.
-    ceiling: Option<i32>,
 }
 
 /// The end of a search for victims.
@@ -59,51 +54,20 @@ struct Found {
     steps: u64,
 }
 
-/// The end of the chain.
-enum Stop {
-    Answer(Box<Preemption>),
-    Fault(PlaceError),
-}
-
-type Step<T> = Result<T, Stop>;
-
 /// The work lost with each unit; `None` for units that may not go.
 type WorkLost = Vec<Option<u64>>;
 
-impl From<Preemption> for Stop {
-    fn from(answer: Preemption) -> Stop {
-        Stop::Answer(Box::new(answer))
-    }
-}
-
-impl From<PlaceError> for Stop {
-    fn from(error: PlaceError) -> Stop {
-        Stop::Fault(error)
-    }
-}
-
-impl From<StateError> for Stop {
-    fn from(error: StateError) -> Stop {
-        Stop::Fault(error.into())
-    }
-}
-
 impl<'a> Attempt<'a> {
-    /// The answer. Units that are known of the cluster as it is are used again.
-    pub(super) fn answer(mut self, known: &mut Option<Known>) -> Result<Preemption, PlaceError> {
-        match self.steps(known) {
-            Ok(answer) => Ok(answer),
-            Err(Stop::Answer(answer)) => Ok(*answer),
-            Err(Stop::Fault(error)) => Err(error),
-        }
-    }
-
-    /// Fits, waits, moves, victims, neither: the first that holds.
-    fn steps(&mut self, known: &mut Option<Known>) -> Step<Preemption> {
-        let mut certificate = self.fits()?;
-        let ceiling = self.may_preempt(&mut certificate)?;
+    /// Waits, moves, victims, neither: the first that holds. Units that are known of the cluster as it is
+    /// are used again.
+    pub(super) fn steps(
+        &mut self,
+        mut certificate: Option<Certificate>,
+        known: &mut Option<Known>,
+    ) -> Step<Preemption> {
+        let Asked { cluster, framework, ask, request, .. } = self.asked;
         let unlimited;
-        let units = match (self.known_units(known), self.ask.lifted) {
+        let units = match (self.known_units(known), ask.lifted) {
             (units, Lifted::Budgets) => {
                 unlimited = without_budgets(units);
                 &unlimited
@@ -112,13 +76,13 @@ impl<'a> Attempt<'a> {
         };
         self.waits(units, &mut certificate)?;
         let left = (!units.going.is_empty()).then(|| Cluster::clone(&*self.txn));
-        let now = left.as_ref().unwrap_or(self.cluster);
-        let (request, group) = (self.request, self.request.group());
-        let need = Need::new(now, self.framework, group, request.now, request.rows(now));
+        let now = left.as_ref().unwrap_or(cluster);
+        let group = request.group();
+        let need = Need::new(now, framework, group, request.now, request.rows(now));
         let preemptor = Preemptor { group, now: request.now, runs: units.may_run(now, group) };
-        let scene = Scene { units, now, need: &need, preemptor, ceiling };
+        let scene = Scene { units, now, need: &need, preemptor };
         let (movable, at_a_price) = self.moves(&scene)?;
-        let rule = self.ask.yielding.map(|rule| Rule::new(rule, units.holders(now, rule)));
+        let rule = ask.yielding.map(|rule| Rule::new(rule, units.holders(now, rule)));
         let mut found = self.victims(&scene, rule.as_ref())?;
         if let Some((broken, answer)) = at_a_price
             && found.best.as_ref().is_none_or(|best| best.cost.budgets_broken >= broken)
@@ -131,48 +95,13 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The group fits as it is, or a permit has the last word; else the certificate that it does not.
-    fn fits(&mut self) -> Step<Option<Certificate>> {
-        match self.planner.place(&*self.txn, self.framework, self.request.clone())? {
-            Outcome::Placed(plan) if self.is_enough() => {
-                Err(Preemption::Placed(self.based(plan)).into())
-            }
-            Outcome::Placed(_) => Ok(None),
-            Outcome::Held { plan, until, by } => {
-                let plan = self.based(plan);
-                Err(Preemption::Permit(Outcome::Held { plan, until, by }).into())
-            }
-            denied @ Outcome::Denied { .. } => Err(Preemption::Permit(denied).into()),
-            Outcome::Unplaced(unplaced) => Ok(unplaced.certificate),
-        }
-    }
-
-    /// The ceiling of the policy, unless the group may preempt nothing.
-    fn may_preempt(&self, certificate: &mut Option<Certificate>) -> Step<Option<i32>> {
-        let group = self.request.group();
-        if never_preempts(group) {
-            let reason = NoVictims::PreemptionPolicyNever;
-            return Err(self.refusal(reason, certificate.take()).into());
-        }
-        let preemptor = Preemptor { group, now: self.request.now, runs: true };
-        let ceiling = self.ask.policy.ceiling(&preemptor);
-        let ceiling = ceiling.filter(|_| self.ask.lifted != Lifted::Policy);
-        let pods = self.cluster.lowest_priority();
-        let lowest = pods.into_iter().chain(self.running.lowest_priority()).min();
-        let too_high = ceiling.is_some_and(|ceiling| lowest.is_none_or(|lowest| lowest >= ceiling));
-        if too_high && !self.cluster.has_deleting_pods() && self.ask.consolidation.is_none() {
-            return Err(self.refusal(NoVictims::NoUnits, certificate.take()).into());
-        }
-        Ok(ceiling)
-    }
-
     /// The units of the cluster as it is.
     fn known_units<'k>(&self, known: &'k mut Option<Known>) -> &'k Units {
-        let (moment, stamp) = (self.cluster.moment(), self.running.stamp());
+        let (moment, stamp) = (self.asked.cluster.moment(), self.asked.running.stamp());
         if known.as_ref().is_some_and(|own| (own.0, own.1) != (moment, stamp)) {
             *known = None;
         }
-        let units = || (moment, stamp, Units::new(self.cluster, self.running));
+        let units = || (moment, stamp, Units::new(self.asked.cluster, self.asked.running));
         &known.get_or_insert_with(units).2
     }
 
@@ -186,10 +115,12 @@ impl<'a> Attempt<'a> {
             self.txn.evict_pod(pod)?;
         }
         *certificate = None;
-        match self.planner.place(&*self.txn, self.framework, self.request.clone())? {
-            Outcome::Placed(plan) if self.is_enough() => {
+        match self.planner.place(&*self.txn, self.asked.framework, self.asked.request.clone())? {
+            Outcome::Placed(plan) if self.asked.is_enough() => {
                 let best = Best { cost: Cost::NOTHING, atoms: Vec::new(), plan };
-                return Err(preempt(self.cluster, units, &[], best, (Cost::NOTHING, 0)).into());
+                return Err(
+                    preempt(self.asked.cluster, units, &[], best, (Cost::NOTHING, 0)).into()
+                );
             }
             Outcome::Unplaced(later) => *certificate = later.certificate,
             _ => {}
@@ -201,24 +132,25 @@ impl<'a> Attempt<'a> {
     /// budgets, with the number broken: victims may break fewer.
     fn moves(&mut self, scene: &Scene<'_>) -> Step<(WorkLost, Option<(u64, Preemption)>)> {
         let Some(settings) = self.consolidation() else { return Ok((Vec::new(), None)) };
-        let (units, budget) = (scene.units, self.ask.budget);
-        let asked = (self.ask, settings);
-        let movable = moves::movable(scene.now, (units, self.running), asked, &scene.preemptor);
+        let (units, budget) = (scene.units, self.asked.ask.budget);
+        let asked = (self.asked.ask, settings);
+        let movable =
+            moves::movable(scene.now, (units, self.asked.running), asked, &scene.preemptor);
         let repack = self.repack(units, &movable);
         let found = moves::consolidate(repack, (scene.need, scene.now), settings, budget)?;
         *self.trials += found.trials;
         match found.moved {
-            Moved::Placed(plan) => Err(Preemption::Placed(self.based(plan)).into()),
+            Moved::Placed(plan) => Err(Preemption::Placed(self.asked.based(plan)).into()),
             Moved::Moves(best, claim) => {
                 let broken = best.cost.budgets_broken;
-                let answer = moved((self.cluster, units), best, claim, budget - found.steps);
+                let answer = moved((self.asked.cluster, units), best, claim, budget - found.steps);
                 if !settings.evict || broken == 0 {
                     return Err(answer.into());
                 }
                 Ok((movable, Some((broken, answer))))
             }
             Moved::Never(proof) if !settings.evict => {
-                let group = self.request.group().full_name();
+                let group = self.asked.request.group().full_name();
                 let (together, certificate) =
                     proof.map(|proof| (Box::new(proof.tree), proof.certificate)).unzip();
                 let reason = NoVictims::NoMoves;
@@ -234,13 +166,14 @@ impl<'a> Attempt<'a> {
 
     /// The search for the least set of victims.
     fn victims(&mut self, scene: &Scene<'_>, rule: Option<&Rule<'_>>) -> Step<Found> {
-        let Scene { units, now, need, preemptor, ceiling } = scene;
-        let ask = self.ask;
+        let Scene { units, now, need, preemptor } = scene;
+        let ceiling = self.ceiling;
+        let ask = self.asked.ask;
         let trial = Trial {
             planner: &mut *self.planner,
             txn: &mut *self.txn,
-            framework: self.framework,
-            request: self.request,
+            framework: self.asked.framework,
+            request: self.asked.request,
             count: 0,
         };
         let mut search = Search::new(need, units, vec![None; units.atoms.len()], trial, ask.budget);
@@ -272,12 +205,12 @@ impl<'a> Attempt<'a> {
     ) -> Step<Preemption> {
         let (units, work) = (scene.units, &found.work[..]);
         if let Some(settings) = self.consolidation() {
-            let budget = self.ask.budget;
+            let budget = self.asked.ask.budget;
             let repack = self.repack(units, movable);
             return Ok(exchanged(repack, (units, work, rule), best, settings, budget)?);
         }
         let least = found.lower_bound.map_or(best.cost, |least| least.min(best.cost));
-        Ok(preempt(self.cluster, units, work, best, (least, found.steps)))
+        Ok(preempt(self.asked.cluster, units, work, best, (least, found.steps)))
     }
 
     /// The answer if no set was found: why.
@@ -291,7 +224,7 @@ impl<'a> Attempt<'a> {
         let units = scene.units;
         let all = units.in_sets(|atom| found.work[atom as usize].is_some());
         if all.is_empty() {
-            return Ok(self.refusal(NoVictims::NoUnits, certificate));
+            return Ok(self.asked.refusal(NoVictims::NoUnits, certificate));
         }
         if let Some(lower_bound) = found.lower_bound {
             return Ok(Preemption::Exhausted { lower_bound });
@@ -302,8 +235,8 @@ impl<'a> Attempt<'a> {
             let mut trial = Trial {
                 planner: &mut *self.planner,
                 txn: &mut *self.txn,
-                framework: self.framework,
-                request: self.request,
+                framework: self.asked.framework,
+                request: self.asked.request,
                 count: 0,
             };
             match trial.outcome(units, &all, None)? {
@@ -312,38 +245,22 @@ impl<'a> Attempt<'a> {
                 _ => {}
             }
         }
-        Ok(self.refusal(reason, certificate))
-    }
-
-    /// Whether nothing but room is short.
-    fn is_enough(&self) -> bool {
-        self.ask.yielding.is_none_or(|rule| rule.lacks().is_empty())
+        Ok(self.asked.refusal(reason, certificate))
     }
 
     /// The settings of moves. They give back room alone.
     fn consolidation(&self) -> Option<&'a Consolidation<'a>> {
-        self.ask.consolidation.as_ref().filter(|_| self.is_enough())
+        self.asked.ask.consolidation.as_ref().filter(|_| self.asked.is_enough())
     }
 
     fn repack<'s>(&'s mut self, units: &'s Units, work: &'s [Option<u64>]) -> Repack<'s> {
-        let asked = (self.framework, self.request);
+        let asked = (self.asked.framework, self.asked.request);
         Repack::new(
-            (self.cluster, units, work),
-            self.running,
+            (self.asked.cluster, units, work),
+            self.asked.running,
             asked,
             (&mut *self.planner, &mut *self.txn),
         )
-    }
-
-    /// A plan made on the transaction, as one of the cluster.
-    fn based(&self, mut plan: Plan) -> Plan {
-        plan.basis = self.cluster.moment();
-        plan
-    }
-
-    fn refusal(&self, reason: NoVictims, certificate: Option<Certificate>) -> Preemption {
-        let group = self.request.group().full_name();
-        Preemption::NoVictimsHelp(NoVictimsHelp { group, reason, certificate, together: None })
     }
 }
 
