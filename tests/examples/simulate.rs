@@ -732,7 +732,7 @@ fn fairness_and_goodput_are_those_of_the_definition() {
 fn the_manifest_of_a_sweep_is_placed_and_its_commands_make_the_grid() {
     use phalanx::kubernetes::{Mode, Reader};
 
-    let text = include_str!("../../examples/manifests/sweep.yaml");
+    let text = include_str!("../../examples/simulate/sweep.yaml");
     let documents: Vec<Value> =
         text.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect();
     let mut reader = Reader::new(Mode::AsWritten);
