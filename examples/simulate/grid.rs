@@ -37,8 +37,10 @@ impl Grid<'_> {
             let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
             let ended = opened.and_then(|mut opened| {
                 // The next cell begins a line of its own.
-                if self.is_cut_off() {
-                    std::io::Write::write_all(&mut opened, b"\n")?;
+                match self.cut_off() {
+                    Some((whole, line)) if is_half_a_cell(&line) => opened.set_len(whole as u64)?,
+                    Some(_) => std::io::Write::write_all(&mut opened, b"\n")?,
+                    None => {}
                 }
                 Ok(opened)
             });
@@ -96,9 +98,11 @@ impl Grid<'_> {
         files::read(file).and_then(|bytes| files::text(file, bytes)).ok()
     }
 
-    /// Whether the last run was ended while it wrote a line.
-    fn is_cut_off(&self) -> bool {
-        self.kept().is_some_and(|text| !text.is_empty() && !text.ends_with('\n'))
+    /// The last line, if it has no end as the last run was ended meanwhile, and the bytes before it.
+    fn cut_off(&self) -> Option<(usize, String)> {
+        let text = self.kept()?;
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        (whole < text.len()).then(|| (whole, text[whole..].to_owned()))
     }
 
     /// Cells found in the file of results, by their line.
@@ -187,4 +191,9 @@ pub(crate) fn found(figures: &Value) -> Done {
     let (samples, waits, bars, nodes) = (Vec::new(), BTreeMap::new(), Vec::new(), 0);
     let records = Vec::new();
     Done { figures, samples, waits, bars, records, nodes, never }
+}
+
+/// Whether a line is the beginning of a cell, which is run again.
+fn is_half_a_cell(line: &str) -> bool {
+    line.starts_with('{') && serde_json::from_str::<Value>(line).is_err()
 }

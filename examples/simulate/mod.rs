@@ -264,7 +264,7 @@ fn run_grid(arguments: &Arguments, is_of_several: bool) -> Result<Finish, Mistak
     let out = match output {
         "json" => {
             let lines: Vec<String> = done.iter().map(|done| done.figures.to_string()).collect();
-            lines.join("\n") + "\n"
+            lines_of(&lines)
         }
         "csv" => table::csv(&done),
         "html" => report::html(file, &trace, &done),
@@ -389,7 +389,7 @@ fn merge(names: &str, output: &str) -> Result<Finish, Mistake> {
             "text" => statistics::text(&done),
             "json" => {
                 let lines: Vec<String> = done.iter().map(|done| done.figures.to_string()).collect();
-                lines.join("\n") + "\n"
+                lines_of(&lines)
             }
             _ => return Err(usage("--merge has no html: cells have their figures alone")),
         },
@@ -470,4 +470,9 @@ pub(crate) fn estimates_of(figures: &Value) -> &str {
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(0.0)
+}
+
+/// Text of lines, each with its end.
+fn lines_of(lines: &[String]) -> String {
+    lines.iter().flat_map(|line| [line, "\n"]).collect()
 }
