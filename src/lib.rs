@@ -63,7 +63,7 @@
 //! - `volumes`: volumes of pods, and the nodes that reach them.
 //! - `usage`: measured use of nodes, overcommitment, and classes of service.
 //! - `explain`: why a group has no place, node by node, and what would help ([`explain()`]).
-//! - `laws`: checks of plugins of your own ([`laws`]), and of plans ([`reference`]).
+//! - `laws`: checks of plugins of your own ([`laws`]), and of plans ([`mod@reference`]).
 //! - `scheduler`: victims and moves ([`preempt`]), tenants ([`quota`]), the life cycle ([`queue`]);
 //!   brings the first four.
 //! - `autoscale`: nodes to buy for groups that wait, and nodes that can go; brings the first three.
