@@ -17,10 +17,7 @@ use crate::state::{NodeView, Plan, PodView};
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
 #[must_use]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "an answer is moved once, and most of them are plans"
-)]
+#[allow(clippy::large_enum_variant, reason = "an answer is moved once, and most of them are plans")]
 pub enum Preemption {
     /// Every pod has its place, and nothing has to go.
     Placed(Plan),

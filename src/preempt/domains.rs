@@ -34,7 +34,7 @@ struct Field {
 
 struct Domain {
     ground: Ground,
-    /// Of all nodes, with nothing released.
+    /// Sums over all nodes, with nothing released.
     sums: Sums,
     /// Without what was released.
     counts: Counts,
