@@ -47,7 +47,7 @@ enum Output {
 const PROGRAM: Program = Program {
     usage: "\
 Replays a trace of GPU jobs until the cluster is full, and measures the GPUs that no job can use:
-without options, the published policies, and the crate's own: prices, alone and with moves.
+without options, the published policies and the crate's own, prices.
 
 Usage: fgd [OPTION...]
 

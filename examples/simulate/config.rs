@@ -30,7 +30,7 @@ pub(crate) fn each(
     run: impl Fn(&Arguments) -> Result<Finish, Mistake>,
 ) -> Result<Finish, Mistake> {
     let forms = ["text", "json", "summary", "markdown"];
-    // What one grid writes, the next would write over.
+    // A file that one grid writes would be written over by the next.
     let files = ["--pictures", "--job-table", "--sample-table", "--record"];
     for grid in grids {
         grid.word("--output", &forms)?;

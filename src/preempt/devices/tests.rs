@@ -75,7 +75,7 @@ fn no_set_of_pods_makes_more_room_than_is_counted() {
                 txn.evict_pod(pods[at]).unwrap();
             }
             let node = txn.node("n").unwrap();
-            // Of needs that may compete, whether one pod fits is all that is exact.
+            // Needs may compete: then only whether one pod fits is exact.
             let serves = match &needs[..] {
                 [_] => device_capacity(node, &needs),
                 _ => u64::from(devices_fit(node, &needs)),

@@ -470,7 +470,7 @@ fn quota_is_put_aside_for_nobody_whose_own_limit_keeps_him_out() {
     scheduler.handle_group(of("ada", "large", 4), at(1)).unwrap();
     assert_eq!(scheduler.poll_decision(at(1)), None);
     assert_eq!(scheduler.poll_decision(at(20)), None);
-    // What is free is kept for `large`.
+    // Free room is kept for `large`.
     scheduler.handle_group(of("bob", "small", 2), at(21)).unwrap();
     assert_eq!(scheduler.poll_decision(at(21)), None);
     // Another pod of ada's runs, by another's hand: with it `large` is beyond her limit.
@@ -486,7 +486,7 @@ fn a_promise_that_the_running_gang_breaks_is_made_anew() {
     start(&mut scheduler, mixed("running", 1, &[8], 100), at(0));
     scheduler.handle_group(mixed("next", 1, &[8], 10), at(1)).unwrap();
     assert_eq!(scheduler.poll_decision(at(1)), None);
-    // What ends at that time may still run a moment later; then it is given as long again.
+    // A group that ends at that time may still run a moment later; then it is given as long again.
     for (secs, then, broken) in
         [(100, 100, 0), (101, 200, 1), (150, 200, 1), (200, 200, 1), (201, 400, 2)]
     {

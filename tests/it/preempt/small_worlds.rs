@@ -220,7 +220,7 @@ fn moves_of_which_one_stops_are_called_least_where_all_layouts_are_known() {
     let claim = |answer: Preemption| {
         let preempt = answer.preempt().unwrap_or_else(|| panic!("{answer}"));
         assert_eq!((preempt.move_cost.stopped.units, preempt.move_cost.units), (1, 2));
-        // Which is `q`, for there is less work in it.
+        // It is `q`, as less work is in it.
         let stops = preempt.moves.iter().filter(|step| step.stops);
         assert_eq!(stops.map(|step| &*step.pod.name).collect::<Vec<_>>(), ["q-0"]);
         preempt.move_claim

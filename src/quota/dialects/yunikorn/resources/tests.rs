@@ -69,7 +69,7 @@ fn comparisons_are_of_each_type_and_what_is_absent_is_none() {
             assert_eq!(is_greater(Some(a), Some(b)), at_least && own != other, "{a:?} {b:?}");
             assert_eq!(equal_or_zero(Some(a), Some(b)), own == other, "{a:?} {b:?}");
         }
-        // What was never set equals nothing that is something.
+        // An amount that was never set equals no amount above zero.
         assert_eq!(equal_or_zero(None, Some(a)), own == [0, 0], "{a:?}");
         assert_eq!(equal_or_zero(Some(a), None), own == [0, 0], "{a:?}");
     }
