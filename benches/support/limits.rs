@@ -22,8 +22,7 @@ fn told_by(program: &str, arguments: &[&str]) -> String {
 
 /// All that counts depend on beside this crate: compiler, C library, valgrind, vectors, and the maker of the
 /// processor, by which the C library chooses how to copy.
-fn circumstances(counts: &[Count]) -> String {
-    let level = counts.first().map_or("none", |count| count.level.as_str());
+fn circumstances(level: &str) -> String {
     let compiler = told_by("rustc", &["--version"]);
     let library = told_by("getconf", &["GNU_LIBC_VERSION"]);
     let counter = told_by("valgrind", &["--version"]);
@@ -36,7 +35,8 @@ fn circumstances(counts: &[Count]) -> String {
 
 /// Writes the table anew.
 pub(crate) fn write(counts: &[Count]) -> ExitCode {
-    let mut text = format!("# {}\n", circumstances(counts));
+    let level = counts.first().map_or("none", |count| count.level.as_str());
+    let mut text = format!("# {}\n", circumstances(level));
     for count in counts {
         text.extend([count.name.as_str(), " ", &count.round.to_string(), "\n"]);
     }
@@ -49,22 +49,32 @@ pub(crate) fn write(counts: &[Count]) -> ExitCode {
     }
 }
 
-/// Compares with the table: rows that have grown, that are missing, and, if `all` were counted, rows without a
-/// case fail by name.
-pub(crate) fn hold(counts: &[Count], all: bool) -> ExitCode {
-    let table = match std::fs::read_to_string(PATH) {
-        Ok(table) => table,
-        Err(error) => {
-            eprintln!("{PATH}: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let here = circumstances(counts);
+fn table() -> Result<String, ExitCode> {
+    std::fs::read_to_string(PATH).map_err(|error| {
+        eprintln!("{PATH}: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Whether the table is of this machine, whose vectors are of `level`: else nothing is worth counting, and a note
+/// says so.
+pub(crate) fn are_of_this_machine(level: &str) -> Result<bool, ExitCode> {
+    let table = table()?;
+    let here = circumstances(level);
     let there = table.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
     if here != there {
         println!("note: the limits are those of {there}; this is {here}: nothing is compared");
-        return ExitCode::SUCCESS;
     }
+    Ok(here == there)
+}
+
+/// Compares with the table: rows that have grown, that are missing, and, if `all` were counted, rows without a
+/// case fail by name.
+pub(crate) fn hold(counts: &[Count], all: bool) -> ExitCode {
+    let table = match table() {
+        Ok(table) => table,
+        Err(code) => return code,
+    };
     let mut limits: BTreeMap<&str, u64> = BTreeMap::new();
     for line in table.lines().skip(1) {
         let Some((name, Ok(limit))) =
