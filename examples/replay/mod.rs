@@ -56,6 +56,9 @@ const MURI: Machines = Machines { nodes: 8, gpus: 8 };
 const TOLERANCE: f64 = 1e-6;
 
 impl Policy {
+    /// All of them; the first is meant where none is named.
+    const ALL: [Policy; 3] = [Policy::Srtf, Policy::Srsf, Policy::Antman];
+
     /// As arguments and answers spell it.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -83,11 +86,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Finish, Mistake> {
     let as_json = arguments.word("--output", &["text", "json"])? == "json";
     let nodes = arguments.number("--nodes", MURI.nodes, 1..=100_000)?;
     let gpus = arguments.number("--gpus-per-node", MURI.gpus, 1..=1_000_000)?;
-    let policy = match arguments.word("--policy", &["srtf", "srsf", "antman"])? {
-        "srsf" => Policy::Srsf,
-        "antman" => Policy::Antman,
-        _ => Policy::Srtf,
-    };
+    let word = arguments.word("--policy", &Policy::ALL.map(Policy::word))?;
+    let named = Policy::ALL.into_iter().find(|policy| policy.word() == word);
+    let policy = named.unwrap_or(Policy::Srtf);
     let Some(file) = arguments.value("--jobs") else {
         let others = ["--nodes", "--gpus-per-node", "--output"];
         if policy == Policy::Antman && !others.iter().any(|name| arguments.flag(name)) {

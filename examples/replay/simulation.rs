@@ -4,7 +4,7 @@
 //! whole or not at all. Where a job goes, and whether it fits, is the planner's to say.
 
 use phalanx::plugins::Fit;
-use phalanx::simulate::{Preemptive, PreemptiveJob, Srsf, Srtf};
+use phalanx::simulate::{OrderPolicy, Preemptive, PreemptiveJob, Srsf, Srtf};
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Strategy};
 
 use super::trace::Job;
@@ -59,11 +59,22 @@ pub(crate) fn replay(
     jobs: &[Job],
     machines: Machines,
     policy: Policy,
+    progress: impl FnMut(usize),
+) -> Result<Summary, Box<dyn std::error::Error>> {
+    match policy {
+        Policy::Srtf => preempt(jobs, machines, &Srtf, progress),
+        Policy::Srsf => preempt(jobs, machines, &Srsf, progress),
+        Policy::Antman => super::sharing::replay(jobs, machines, progress),
+    }
+}
+
+/// Replays a trace under a policy that places all unfinished jobs anew at every event.
+fn preempt(
+    jobs: &[Job],
+    machines: Machines,
+    order: &impl OrderPolicy,
     mut progress: impl FnMut(usize),
 ) -> Result<Summary, Box<dyn std::error::Error>> {
-    if policy == Policy::Antman {
-        return super::sharing::replay(jobs, machines, progress);
-    }
     let framework = Framework::builder().filter(Fit).strategy(Strategy::Kubernetes).build()?;
     let cluster = cluster(machines)?;
     let gangs: Vec<PreemptiveJob> = jobs
@@ -79,10 +90,7 @@ pub(crate) fn replay(
         })
         .collect();
     let simulation = Preemptive::new(&cluster, &framework);
-    let results = match policy {
-        Policy::Srtf => simulation.run(&gangs, &Srtf, |_, done| progress(done))?,
-        _ => simulation.run(&gangs, &Srsf, |_, done| progress(done))?,
-    };
+    let results = simulation.run(&gangs, order, |_, done| progress(done))?;
     let ends = &results.ends;
     let mut spans: Vec<f64> =
         ends.iter().zip(jobs).filter_map(|(end, job)| Some((*end)? - job.submit)).collect();
