@@ -53,6 +53,7 @@ pub(crate) struct Atom {
 /// A group that goes whole when it falls below its minimum.
 #[derive(Debug, Clone, Copy)]
 struct Guard {
+    group: u32,
     parent: u32,
     minimum: u32,
     /// The least number of pods of a group of groups.
@@ -149,6 +150,7 @@ impl Units {
         }
         let (guard, first) = (self.guards.len() as u32, self.atoms.len() as u32);
         self.guards.push(Guard {
+            group: number,
             parent,
             minimum: group.policy.minimum(),
             min_pods: group.min_pods.filter(|_| !tree.inside.is_empty()).unwrap_or(0),
@@ -346,19 +348,30 @@ impl Units {
         all
     }
 
+    /// The guards above an atom that have fallen, lowest first.
+    fn fallen(&self, atom: u32, taken: &[bool]) -> impl Iterator<Item = Guard> {
+        let known = |number: u32| Some((number, *self.guards.get(number as usize)?));
+        core::iter::successors(known(self.atoms[atom as usize].guard), move |own| {
+            known(own.1.parent)
+        })
+        .filter(|own| !self.holds(own.0 as usize, taken))
+        .map(|own| own.1)
+    }
+
     /// The atoms that have to come back with one for its minimum to hold. They are the marked atoms
     /// of the lowest guard above it that has fallen, and itself.
     pub(crate) fn fallen_with(&self, atom: u32, taken: &[bool]) -> Vec<u32> {
-        let mut guard = self.atoms[atom as usize].guard;
-        while let Some(&Guard { parent, atoms: (first, end), .. }) = self.guards.get(guard as usize)
-        {
-            if !self.holds(guard as usize, taken) {
-                let marked = |other: &u32| *other == atom || taken[*other as usize];
-                return (first..end).filter(marked).collect();
-            }
-            guard = parent;
-        }
-        vec![atom]
+        let marked = |other: &u32| *other == atom || taken[*other as usize];
+        let lowest = self.fallen(atom, taken).next();
+        lowest.map_or(vec![atom], |own| (own.atoms.0..own.atoms.1).filter(marked).collect())
+    }
+
+    /// The marked atoms that move with a marked one, and the group that they move as. It is the
+    /// topmost above it that has fallen, if one has.
+    pub(crate) fn moves_with(&self, atom: u32, taken: &[bool]) -> (Vec<u32>, Option<&PodGroup>) {
+        let Some(top) = self.fallen(atom, taken).last() else { return (vec![atom], None) };
+        let marked = (top.atoms.0..top.atoms.1).filter(|&other| taken[other as usize]);
+        (marked.collect(), self.groups.get(top.group as usize).map(|group| &**group))
     }
 
     /// Whether a guard keeps its minimum without some atoms.

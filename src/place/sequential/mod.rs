@@ -89,18 +89,23 @@ impl<'a, E: Engine> Sequential<'a, E> {
         layout: &mut Layout,
     ) -> Result<bool, PlaceError> {
         refuse_unsupported(group)?;
-        for tier in tiers(self.cluster, group) {
+        let tiers = tiers(self.cluster, group);
+        for (number, tier) in tiers.iter().enumerate() {
+            // Of a group of which enough runs, a tier with no room for the rest leaves it to the next.
+            let goes_on = number + 1 < tiers.len() && group.pod_count() > 0;
+            let is_taken = |trial: &Layout| !goes_on || !trial.members.is_empty();
             let parts;
-            let candidates: &[Candidate] = if tier == Tier::Whole {
+            let candidates: &[Candidate] = if *tier == Tier::Whole {
                 &WHOLE
             } else {
-                parts = self.candidates(group, within, &tier)?;
+                parts = self.candidates(group, within, tier)?;
                 &parts
             };
             if let Some((candidate, trial)) =
                 self.place_counted(gang, group, first, within, candidates)?
+                && is_taken(&trial)
             {
-                self.adopt(group, &tier, candidate, trial, layout);
+                self.adopt(group, tier, candidate, trial, layout);
                 return Ok(true);
             }
             let mark = self.engine.mark();
@@ -110,7 +115,11 @@ impl<'a, E: Engine> Sequential<'a, E> {
             let one_by_one = if trials.is_some() { &[] } else { candidates };
             if let Some(trials) = trials {
                 let trials = candidates.iter().zip(trials);
-                found.extend(trials.filter_map(|(candidate, trial)| Some((candidate, trial?))));
+                found.extend(
+                    trials.filter_map(|(candidate, trial)| {
+                        Some((candidate, trial.filter(is_taken)?))
+                    }),
+                );
             }
             for candidate in one_by_one {
                 let inside = within.candidate(candidate);
@@ -122,10 +131,11 @@ impl<'a, E: Engine> Sequential<'a, E> {
                 if layout.members.is_empty() {
                     core::mem::swap(&mut trial.members, &mut layout.members);
                 }
-                let fits = self.fill_group(gang, group, first, inside, &mut trial)?;
+                let fits =
+                    self.fill_group(gang, group, first, inside, &mut trial)? && is_taken(&trial);
                 if fits && (candidates.len() == 1 || first_is_best) {
                     // Nothing to compare with: what was placed stays.
-                    self.adopt(group, &tier, candidate, trial, layout);
+                    self.adopt(group, tier, candidate, trial, layout);
                     return Ok(true);
                 }
                 self.engine.rollback(mark)?;
@@ -150,7 +160,7 @@ impl<'a, E: Engine> Sequential<'a, E> {
             for member in &trial.members {
                 self.engine.take(member)?;
             }
-            self.adopt(group, &tier, candidate, trial, layout);
+            self.adopt(group, tier, candidate, trial, layout);
             return Ok(true);
         }
         Ok(false)

@@ -36,7 +36,7 @@ pub(crate) fn named(
 }
 
 /// Names of the units that the pods of some atoms move with. Atoms that fall together have the name
-/// of the first atom's group.
+/// of the group that falls.
 fn unit_names(cluster: &Cluster, units: &Units, atoms: &[u32]) -> BTreeMap<PodId, ObjectName> {
     let mut taken = alloc::vec![false; units.atoms.len()];
     for &atom in atoms {
@@ -44,10 +44,10 @@ fn unit_names(cluster: &Cluster, units: &Units, atoms: &[u32]) -> BTreeMap<PodId
     }
     let mut names = BTreeMap::new();
     for &atom in atoms {
-        let together = units.fallen_with(atom, &taken);
-        let whole = |other: &&u32| together.len() > 1 || units.atoms[**other as usize].whole;
-        let group = together.first().filter(whole);
-        let group = group.and_then(|other| units.group_of(*other as usize));
+        let (together, fallen) = units.moves_with(atom, &taken);
+        let whole = units.atoms[atom as usize].whole;
+        let own = || whole.then(|| units.group_of(atom as usize)).flatten();
+        let group = fallen.filter(|_| together.len() > 1).or_else(own);
         for pod in units.pods_of(cluster, atom as usize) {
             let alone = || ObjectName::new(pod.namespace(), pod.name());
             let name = group.map_or_else(alone, PodGroup::full_name);

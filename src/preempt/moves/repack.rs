@@ -114,7 +114,7 @@ impl<'t> Repack<'t> {
             if known[atom as usize] {
                 continue;
             }
-            let atoms = self.units.fallen_with(atom, &taken);
+            let (atoms, _) = self.units.moves_with(atom, &taken);
             let mut pods = Vec::new();
             for &atom in &atoms {
                 known[atom as usize] = true;

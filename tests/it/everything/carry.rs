@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::drive::Waits;
 use super::world::{Ask, Flight, Leave, World};
 
 impl World {
@@ -172,7 +173,13 @@ impl World {
             .flat_map(|own| own.pods.iter().cloned())
             .collect();
         for root in roots {
-            let tree = &self.gangs[&root].tree;
+            let gang = &self.gangs[&root];
+            // The rest was refused before, and is asked for again at another time.
+            if gang.owner == ask.owner && self.processes[ask.owner].waits(&root) == Waits::Evicting
+            {
+                continue;
+            }
+            let tree = &gang.tree;
             let was = |pod: &str| {
                 let state = &self.pods[pod];
                 state.finished || self.runs(state) && !state.deleting
@@ -272,10 +279,8 @@ impl World {
 
     fn unit_moves(&mut self, ask: &Ask, pods: &[String]) {
         self.counts.moved += 1;
-        let roots: BTreeSet<String> =
-            pods.iter().filter_map(|pod| self.pods[pod].root.clone()).collect();
-        if let Some(quiet) = &mut self.quiet {
-            quiet.moved.extend(roots);
+        for pod in pods {
+            self.note_move(pod);
         }
         let can = pods.len() == ask.whole
             && pods.iter().all(|pod| {
@@ -321,10 +326,17 @@ impl World {
     pub(super) fn terminated(&mut self, pod: &str) {
         self.mark_going(pod);
         let is_move = self.asks.iter().any(|ask| ask.pods.contains(pod) && !ask.to.is_empty());
-        if is_move && let Some(quiet) = &mut self.quiet {
-            quiet.moved.extend(self.pods[pod].root.clone());
+        if is_move {
+            self.note_move(pod);
         }
         let how = if is_move { self.kept_leave() } else { self.any_leave() };
         self.leave(pod, how);
+    }
+
+    /// A pod leaves its node to move.
+    fn note_move(&mut self, pod: &str) {
+        let (Some(quiet), Some(root)) = (&mut self.quiet, &self.pods[pod].root) else { return };
+        let to = self.asks.iter().filter_map(|ask| ask.to.get(pod)).cloned();
+        quiet.moved.entry(root.clone()).or_default().extend(to);
     }
 }

@@ -20,8 +20,9 @@ pub(super) struct Quiet {
     pub(super) commits: Vec<(usize, BTreeSet<String>)>,
     /// Schedulers of which the store has refused something.
     pub(super) refused: BTreeSet<usize>,
-    /// Groups that moved, and those that lost pods by other decisions.
-    pub(super) moved: BTreeSet<String>,
+    /// Groups that moved, with the nodes that they were to move to.
+    pub(super) moved: BTreeMap<String, BTreeSet<String>>,
+    /// Groups that lost pods by other decisions.
     pub(super) disturbed: BTreeSet<String>,
     /// Groups of which pods have gone for others.
     pub(super) hit: BTreeSet<String>,
@@ -45,11 +46,15 @@ impl World {
         self.quiet = Some(Quiet { whole, ..Quiet::default() });
         let end = self.now.after(HORIZON);
         for round in 0.. {
-            assert!(round < 3_000, "it is never quiet");
+            let wakes = || self.processes.iter().map(super::drive::Process::next_wake);
+            assert!(round < 3_000, "it is never quiet: {:?}", wakes().collect::<Vec<_>>());
             if !self.carry_one() {
                 let wakes = self.processes.iter().filter_map(super::drive::Process::next_wake);
                 match wakes.min().filter(|wake| *wake <= end) {
-                    Some(wake) => self.now = wake.max(self.now),
+                    Some(wake) => {
+                        self.now = wake.max(self.now);
+                        self.tell(|| "the next wake".into());
+                    }
                     None => break,
                 }
             }
@@ -152,13 +157,18 @@ impl World {
         }
     }
 
-    /// A group of which units moved is whole again.
+    /// A group of which units moved is whole again, unless a more important one got the room.
     fn check_moved(&self, quiet: &Quiet) {
-        for root in &quiet.moved {
+        for (root, nodes) in &quiet.moved {
             let Some(gang) = self.gangs.get(root) else { continue };
             // One that has left its nodes starts together with a partner that came meanwhile.
             let has_partner = !gang.tree.gang_group.is_empty() || self.is_named(root);
-            let is_free = quiet.disturbed.contains(root) || !quiet.whole.contains(root);
+            let is_outranked = quiet.room.iter().any(|(_, group, taken)| {
+                let theirs = self.gangs.get(group).map_or(0, |gang| gang.tree.priority);
+                theirs > gang.tree.priority && !taken.is_disjoint(nodes)
+            });
+            let is_free =
+                is_outranked || quiet.disturbed.contains(root) || !quiet.whole.contains(root);
             if is_free
                 || gang.paused
                 || has_partner

@@ -17,16 +17,38 @@ fn pair(scheduler: &mut Scheduler, node: &str) {
     assert_eq!(scheduler.state("default/pair"), Some(GroupState::Running));
 }
 
-/// A pod that moves for one gang runs again. So another gang may not take the last pod that it leaves
-/// behind: the group would be left in part.
-#[test]
-fn what_stays_behind_a_pod_that_moves_is_no_victim() {
+/// Two nodes of four GPUs with moves, and a group on the second that neither goes nor moves.
+fn beside(taken: i64) -> Scheduler {
     let mut scheduler = scheduler(gpus(2, 4), |own| {
         own.preemption = Some(PreemptionSettings::new().consolidation(4));
     });
-    let rest = Pod::new().request(GPU, 3).name("rest-0").on("n0001");
-    scheduler.handle_group(PodGroup::gang("rest", 1).pod(rest).priority(9), at(0)).unwrap();
+    let rest = Pod::new().request(GPU, taken).name("rest-0").on("n0001");
+    let rest = PodGroup::gang("rest", 1).pod(rest).priority(9).non_preemptible();
+    scheduler.handle_group(rest, at(0)).unwrap();
+    scheduler
+}
+
+/// Each role of a pair needs its only pod, and the pair both roles: one unit, though only one of the pods
+/// is in the way.
+#[test]
+fn a_pod_of_a_tree_has_no_unit_of_its_own_in_moves() {
+    let mut scheduler = beside(2);
     pair(&mut scheduler, "n0000");
+    scheduler.handle_group(wide("new", 3).priority(5), at(1)).unwrap();
+    let (_, moves) = moved(&mut scheduler, at(1));
+    let units: Vec<&str> = moves.iter().map(|step| step.unit.as_str()).collect();
+    assert_eq!(units, ["default/pair", "default/pair"], "{moves:?}");
+}
+
+/// A pod that moves for one gang runs again. So another gang may not take what it leaves behind: the
+/// group would be left in part.
+#[test]
+fn what_stays_behind_a_pod_that_moves_is_no_victim() {
+    let mut scheduler = beside(2);
+    let pod = |index: usize, node: &str| gpu().name(format!("g-{index}")).on(node);
+    let pods = [pod(0, "n0000"), pod(1, "n0000"), pod(2, "n0001")];
+    let group = pods.into_iter().fold(PodGroup::gang("g", 2), PodGroup::pod);
+    scheduler.handle_group(group, at(0)).unwrap();
     scheduler.handle_group(wide("new", 3).priority(5), at(1)).unwrap();
     let (_, moves) = moved(&mut scheduler, at(1));
     assert_eq!(moves.len(), 1, "{moves:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx::queue::{Elastic, Gone, PreemptionSettings, PriorityThenTime, Settings};
 use phalanx::quota::{Flavor, Queue, Quota, Tenants};
 use phalanx::simulate::Random;
-use phalanx::{Decision, Event, Framework, Node, PodGroup, QueueError, Scheduler, Time};
+use phalanx::{Decision, Event, Framework, Node, PodGroup, QueueError, Scheduler, Strategy, Time};
 
 use super::steps::*;
 
@@ -521,4 +521,20 @@ fn growth_follows_nodes_that_are_added() {
     scheduler.handle_event(Event::NodeChanged { node, version: 0 }, at(60)).unwrap();
     settle(&mut scheduler, at(60).after(Duration::from_secs(10)));
     assert_eq!(running(&scheduler, "a"), 6);
+}
+
+/// A gang that only prefers the full rack that it runs on: its late members had no place.
+#[test]
+fn late_members_go_elsewhere_if_the_preferred_rack_is_full() {
+    let settings = Settings::new().strategy(Strategy::Kubernetes);
+    let mut scheduler = Scheduler::new(gpus(5, 1), Framework::default(), settings);
+    scheduler.handle_group(gang("g", 4).prefer("rack"), at(0)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(0)), ["default/g"]);
+    for (late, node) in [("late-a", Some("n0004")), ("late-b", None)] {
+        scheduler.handle_pod(gpu().name(late).in_group("g"), at(1)).unwrap();
+        let started = bind_all(&mut scheduler, at(60)).len();
+        assert_eq!(started, usize::from(node.is_some()), "{late}");
+        let own = scheduler.cluster().pod("default", late).and_then(|pod| pod.node());
+        assert_eq!(own.map(|node| node.name()), node, "{late}");
+    }
 }

@@ -24,7 +24,9 @@ impl Scheduler {
         while self.promise_starts(&mut line, is_due, freed) {
             (is_due, freed) = (true, true);
         }
-        let next = self.holds.promised().map(|(_, at)| at).min();
+        let reads = self.backfill_reads();
+        let from = |(id, at): (GroupId, _)| reads.ready_from(id).map_or(at, |from| from.max(at));
+        let next = self.holds.promised().map(from).min();
         self.wake_for_promises(next);
     }
 
