@@ -91,7 +91,7 @@ impl<'a, E: Engine> Sequential<'a, E> {
         refuse_unsupported(group)?;
         let tiers = tiers(self.cluster, group);
         for (number, tier) in tiers.iter().enumerate() {
-            // Of a group of which enough runs, a tier with no room for the rest leaves it to the next.
+            // A tier without room for the rest of a group that runs leaves it to the next.
             let goes_on = number + 1 < tiers.len() && group.pod_count() > 0;
             let is_taken = |trial: &Layout| !goes_on || !trial.members.is_empty();
             let parts;
