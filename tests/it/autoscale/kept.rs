@@ -5,6 +5,7 @@ use phalanx::autoscale::{Autoscaler, Blocked, NodeTemplate, ScaleDownRequest, Sc
 use phalanx::preempt::RunningWork;
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request};
 
+use crate::support::budget;
 use crate::support::dice::Dice;
 
 fn cpu(name: &str) -> Node {
@@ -64,8 +65,8 @@ fn life(seed: u64) -> usize {
 
 #[test]
 fn an_autoscaler_that_is_kept_answers_as_a_fresh_one() {
-    let removed: usize = (0..300).map(life).sum();
-    assert!(removed > 200, "{removed}");
+    let removed: usize = (0..budget::part(300)).map(life).sum();
+    assert!(removed > budget::part(200) as usize, "{removed}");
 }
 
 /// A gang moves whole when one of its nodes goes, and a member may stay where it is. Its node has

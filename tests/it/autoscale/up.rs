@@ -5,6 +5,7 @@ use phalanx::{Framework, Planner, PodGroup};
 
 use super::brute;
 use super::world::World;
+use crate::support::budget;
 
 fn request<'a>(world: &World, groups: &'a [PodGroup]) -> ScaleUpRequest<'a> {
     ScaleUpRequest::new(groups)
@@ -56,7 +57,7 @@ pub(super) fn check(world: &World, groups: &[PodGroup], start: &ScaleUp, short: 
 
 #[test]
 fn sets_are_those_of_brute_force() {
-    let count = 500;
+    let count = budget::part(500) as usize;
     let (mut start, mut bought, mut impossible, mut joint) = (0, 0, 0, 0);
     for seed in 0..count as u64 {
         let world = World::random(seed);

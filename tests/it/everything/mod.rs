@@ -113,14 +113,15 @@ mod tests {
     /// of a move. In one its store refused for ever what was asked for again at different times.
     #[test]
     fn streams_of_everything_that_failed_once() {
-        for seed in [240, 844, 855, 2_325, 2_347, 2_685, 6_402] {
-            stream(seed, 250);
+        let seeds = [2_325, 855, 240, 844, 2_347, 2_685, 6_402];
+        for seed in &seeds[..budget::of(3, 7) as usize] {
+            stream(*seed, 250);
         }
     }
 
     #[test]
     fn random_events_with_everything_on_keep_every_promise() {
-        let events = budget::of(5_000, 60_000) as usize;
+        let events = budget::of(1_000, 60_000) as usize;
         let all = streams(events, "PHALANX_EVERYTHING_SEED", stream);
         let sum = |of: fn(&super::Counts) -> usize| all.iter().map(of).sum::<usize>();
         eprintln!(

@@ -9,6 +9,7 @@ use phalanx::simulate::Random;
 use phalanx::{Decision, Event, Framework, Node, PodGroup, QueueError, Scheduler, Strategy, Time};
 
 use super::steps::*;
+use crate::support::budget;
 
 /// A gang of so many pods, of which a minimum must run.
 fn elastic(name: &str, minimum: u32, size: usize) -> PodGroup {
@@ -290,7 +291,7 @@ fn the_size_to_ask_for_follows_room_quota_and_evictions() {
 #[test]
 fn members_above_minima_that_yield_are_the_least_of_all_sets() {
     let (mut by_members, mut others) = (0, 0);
-    for seed in 0..crate::support::budget::of(300, 10_000) {
+    for seed in 0..budget::of(100, 10_000) {
         let mut random = Random::new(seed);
         let nodes = 1 + random.below(3) as usize;
         let mut cluster = phalanx::Cluster::new();
@@ -352,7 +353,10 @@ fn members_above_minima_that_yield_are_the_least_of_all_sets() {
             (None, None, _) => others += 1,
         }
     }
-    assert!(by_members > 30 && others > 30, "{by_members} by members, {others} others");
+    assert!(
+        by_members > budget::of(5, 30) && others > budget::of(10, 30),
+        "{by_members} by members, {others} others"
+    );
 }
 
 fn bind_only(scheduler: &mut Scheduler, now: Time) {
@@ -422,7 +426,7 @@ fn least_set(
 #[test]
 fn a_random_stream_of_elastic_gangs_keeps_minima_and_comes_to_rest() {
     let (mut shrunk, mut grown) = (0, 0);
-    for seed in 0..crate::support::budget::of(30, 1_000) {
+    for seed in 0..budget::of(4, 1_000) {
         let mut random = Random::new(seed);
         let mut settings = Settings::default();
         by_turns(&mut settings);
@@ -507,7 +511,10 @@ fn a_random_stream_of_elastic_gangs_keeps_minima_and_comes_to_rest() {
             }
         }
     }
-    assert!(shrunk > 20 && grown > 100, "{shrunk} shrunk, {grown} grown");
+    assert!(
+        shrunk > budget::part(20) as usize && grown > budget::part(100) as usize,
+        "{shrunk} shrunk, {grown} grown"
+    );
 }
 
 /// A node's room that comes back goes to growth; the event alone does not starve it.

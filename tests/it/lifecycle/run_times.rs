@@ -10,6 +10,7 @@ use phalanx::simulate::Random;
 use phalanx::{Decision, Framework, PodGroup, Scheduler, Time};
 
 use super::steps::*;
+use crate::support::budget;
 
 fn bounded(name: &str, size: usize, secs: u64) -> PodGroup {
     gang(name, size).max_run_time(Duration::from_secs(secs))
@@ -132,7 +133,7 @@ fn backfill_knows_the_end_of_a_group_without_an_estimate() {
 #[test]
 fn no_group_of_a_random_stream_runs_for_longer_than_its_time() {
     let (mut ends, mut partial) = (0, 0);
-    for seed in 0..crate::support::budget::of(12, 2_000) {
+    for seed in 0..budget::of(3, 2_000) {
         let mut random = Random::new(seed);
         let mut scheduler = scheduler(gpus(2, 4), |_| ());
         // Bound, start of the present run, time of the runs before.
@@ -207,5 +208,8 @@ fn no_group_of_a_random_stream_runs_for_longer_than_its_time() {
             scheduler.check().unwrap();
         }
     }
-    assert!(ends > 30 && partial > 10, "{ends} ends, {partial} evictions before");
+    assert!(
+        ends > budget::part(30) && partial > budget::part(10),
+        "{ends} ends, {partial} evictions before"
+    );
 }

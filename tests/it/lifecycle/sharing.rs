@@ -479,7 +479,7 @@ fn one_shared_stream_by_its_seed() {
 
 #[test]
 fn several_schedulers_over_one_cluster_keep_every_promise() {
-    let events = budget::of(10_000, 500_000) as usize;
+    let events = budget::of(3_000, 500_000) as usize;
     let (commits, conflicts) = streams(events, "PHALANX_SHARING_SEED", stream)
         .into_iter()
         .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -496,7 +496,7 @@ fn one_shared_stream_with_preemption_by_its_seed() {
 
 #[test]
 fn several_schedulers_that_preempt_on_one_cluster_keep_every_promise() {
-    let events = budget::of(10_000, 200_000) as usize;
+    let events = budget::of(2_000, 200_000) as usize;
     let all = streams(events, "PHALANX_SHARING_SEED", stream_with_preemption);
     let [commits, conflicts, evicted, started, refused, in_vain] =
         all.into_iter().fold([0; 6], |sum, one| std::array::from_fn(|at| sum[at] + one[at]));

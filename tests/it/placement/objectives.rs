@@ -159,7 +159,7 @@ fn value(objective: Objective, cluster: &Cluster, nodes: &[String], gpus: i64) -
 }
 
 fn many() -> u64 {
-    budget::of(1_000, 4_000)
+    budget::of(200, 4_000)
 }
 
 fn the_best_domain_is_taken(objective: Objective) {

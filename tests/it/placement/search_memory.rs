@@ -93,7 +93,7 @@ fn group(random: &mut Dice, name: &str) -> PodGroup {
 fn a_warm_planner_answers_as_a_fresh_one() {
     let (near, far) = (framework(false), framework(true));
     let (mut placed, mut refused) = (0, 0);
-    for seed in 0..budget::of(60, 400) {
+    for seed in 0..budget::of(15, 400) {
         let mut random = Dice(seed * 32_452_843 + 5);
         let mut cluster = Cluster::builder().levels(LEVELS).build().unwrap();
         for number in 0..16 {
@@ -144,5 +144,5 @@ fn a_warm_planner_answers_as_a_fresh_one() {
         }
     }
     println!("{placed} placed, {refused} refused");
-    assert!(placed > 100 && refused > 20);
+    assert!(placed > budget::of(25, 100) && refused > budget::of(5, 20) as usize);
 }

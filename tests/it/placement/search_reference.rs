@@ -17,7 +17,7 @@ use crate::support::dice::Dice;
 const LEVELS: [&str; 2] = ["zone", "rack"];
 
 fn many() -> u64 {
-    budget::of(1_500, 20_000)
+    budget::of(150, 20_000)
 }
 
 fn cluster(random: &mut Dice) -> Cluster {

@@ -13,6 +13,8 @@ use phalanx::plugins::{
 };
 use phalanx::{Cluster, Framework, Node, Pod};
 
+use crate::support::budget;
+
 const HOST: &str = "kubernetes.io/hostname";
 
 /// Seven nodes in three zones, one of them in none; taints, images, ports, terms and gaps.
@@ -59,7 +61,7 @@ fn term(key: &str, app: &str) -> PodAffinityTerm {
     PodAffinityTerm::new(key, LabelSelector::label("app", app))
 }
 
-/// Requests of a pod, one thing each.
+/// Requests of a pod, one thing each. The laws try pairs of them: a third outside of a soak.
 fn shapes() -> Vec<PodShape> {
     let web = || Pod::new().request("cpu", 1).label("app", "web");
     let batch = || Pod::new().request("cpu", "500m").label("app", "batch");
@@ -95,7 +97,7 @@ fn shapes() -> Vec<PodShape> {
         web().spread(spread("zone")),
         web().spread(spread("zone").preferred()).spread(spread(HOST).preferred()),
     ];
-    pods.iter().map(|pod| (**pod.shape()).clone()).collect()
+    pods.iter().step_by(budget::of(3, 1) as usize).map(|pod| (**pod.shape()).clone()).collect()
 }
 
 #[test]

@@ -6,6 +6,7 @@ use phalanx::preempt::{Cost, PreemptingPlanner, Preemption, PreemptionRequest};
 use phalanx::{Cluster, Framework, Planner, Request, Strategy, Time};
 
 use super::world::{NOW, World};
+use crate::support::budget;
 
 fn request(world: &World) -> Request<'_> {
     Request::new(&world.gang).now(Time::from_secs(NOW)).strategy(Strategy::Search)
@@ -102,12 +103,15 @@ fn sets_of_small_clusters_are_the_least_of_all_subsets() {
     let mut planner = PreemptingPlanner::new();
     let mut counts = std::collections::BTreeMap::new();
     let from = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    for seed in from..from + 2_000 {
+    for seed in from..from + budget::part(2_000) {
         *counts.entry(holds(seed, &mut planner, &framework)).or_insert(0) += 1;
     }
     println!("{counts:?}");
-    assert!(counts.get("preempt").is_some_and(|count| *count > 400), "{counts:?}");
-    assert!(counts.get("no-victims-help").is_some_and(|count| *count > 200), "{counts:?}");
+    assert!(counts.get("preempt").is_some_and(|count| *count > budget::part(400)), "{counts:?}");
+    assert!(
+        counts.get("no-victims-help").is_some_and(|count| *count > budget::part(200)),
+        "{counts:?}"
+    );
 }
 
 /// Weaker bounds and a worse order change no answer: they show in the work.

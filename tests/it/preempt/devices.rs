@@ -4,6 +4,7 @@ use phalanx::model::{Device, DeviceRequest, IslandRule};
 use phalanx::preempt::{Cost, PreemptingPlanner, Preemption, PreemptionRequest, RunningWork};
 use phalanx::{Cluster, Framework, Node, Outcome, Planner, Pod, PodGroup, Request, Strategy, Time};
 
+use crate::support::budget;
 use crate::support::dice::Dice;
 
 const NOW: u64 = 1_000;
@@ -64,7 +65,7 @@ fn sets_for_devices_are_the_least_of_all() {
     let framework = Framework::default();
     let mut planner = PreemptingPlanner::new();
     let mut counts = std::collections::BTreeMap::new();
-    for seed in 0..400 {
+    for seed in 0..budget::part(400) {
         let World { cluster, running, units, gang } = random(seed);
         let request = || Request::new(&gang).now(Time::from_secs(NOW)).strategy(Strategy::Search);
         let ask = PreemptionRequest::new(request()).budget(1_000_000);
@@ -99,7 +100,10 @@ fn sets_for_devices_are_the_least_of_all() {
         }
     }
     println!("{counts:?}");
-    assert!(counts["preempt"] > 80 && counts["no-victims-help"] > 40, "{counts:?}");
+    assert!(
+        counts["preempt"] > budget::part(80) && counts["no-victims-help"] > budget::part(40),
+        "{counts:?}"
+    );
 }
 
 /// Racks whose amounts all suffice, and whose devices do so in one alone.

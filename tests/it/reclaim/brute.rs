@@ -631,7 +631,7 @@ fn the_least_set_that_may_yield_is_found_wherever_there_is_one() {
     let mut planner = PreemptingPlanner::new();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let from = budget::number("PHALANX_RECLAIM_SEED").unwrap_or(0);
-    let worlds = budget::of(400, 10_000);
+    let worlds = budget::of(150, 10_000);
     for seed in from..from + worlds {
         *counts.entry(one(seed, &mut planner)).or_default() += 1;
     }

@@ -145,7 +145,7 @@ fn a_clique_of_borrowed_nodes_is_assembled() {
     let mut planner = PreemptingPlanner::new();
     let gang = PodGroup::gang("clique", NODES as u32).pods(NODES, Pod::new().request("gpu", GPUS));
     let gang = gang.require("rack").queue("train");
-    let clusters = budget::of(25, 500);
+    let clusters = budget::of(8, 500);
     let (mut placed, mut hours, mut least) = (0, 0, 0);
     let mut alone = [(0, 0); 3];
     for seed in 0..clusters {

@@ -276,7 +276,7 @@ impl World {
 #[test]
 fn evictions_lower_a_potential_and_come_to_an_end() {
     let from = budget::number("PHALANX_RECLAIM_SEED").unwrap_or(0);
-    let worlds = budget::of(120, 5_000);
+    let worlds = budget::of(30, 5_000);
     let (mut evictions, mut starts, mut returns, mut worst) = (0, 0, 0, 0);
     for seed in from..from + worlds {
         let sums = World::random(seed).run(seed);

@@ -314,7 +314,7 @@ fn ends_are_those_of_a_plain_model_of_progress() {
         .pair("bert", "bert", Rate::percent(75));
     let nodes: Vec<Node> = (0..6).map(device_node).collect();
     let (mut lost, mut shared, mut spread) = (0, 0, 0);
-    for seed in 0..20 {
+    for seed in 0..crate::support::budget::of(5, 20) {
         let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
         for node in &nodes {
             cluster.add_node(node.clone()).unwrap();

@@ -18,6 +18,11 @@ pub(crate) fn of(few: u64, full: u64) -> u64 {
     soak().map_or(few, |factor| full * factor)
 }
 
+/// The cases of a test that takes long without optimisation: an eighth of them, all in a soak.
+pub(crate) fn part(full: u64) -> u64 {
+    of(full.div_ceil(8), full)
+}
+
 /// A number that an environment variable sets: the seed of a stream that is to be seen again.
 pub(crate) fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok().map(|text| text.parse().expect("the variable is a number"))

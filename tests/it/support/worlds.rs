@@ -10,8 +10,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
-/// So many cases; failures are not written to files.
-pub(crate) fn cases(cases: u32) -> Config {
+use crate::support::budget;
+
+/// So many cases in a soak, an eighth otherwise; failures are not written to files.
+pub(crate) fn cases(full: u32) -> Config {
+    let cases = budget::part(full.into()) as u32;
     Config { cases, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() }
 }
 

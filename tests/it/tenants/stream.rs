@@ -12,7 +12,7 @@
 //! group waits within its queue's guarantee while unprotected ones of those that borrow would
 //! suffice.
 //!
-//! 20,000 events, 100,000 in a soak, a million with `PHALANX_SOAK=10`; `PHALANX_TENANTS_SEED` sets the seed, and
+//! 3,000 events, 100,000 in a soak, a million with `PHALANX_SOAK=10`; `PHALANX_TENANTS_SEED` sets the seed, and
 //! `PHALANX_TENANTS_TRACE` tells of one stream.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -550,7 +550,7 @@ fn one_stream_of_tenants_by_its_seed() {
 
 #[test]
 fn random_events_keep_what_the_default_promises() {
-    let events = budget::of(20_000, 100_000) as usize;
+    let events = budget::of(3_000, 100_000) as usize;
     let (reclaimed, started, lent) = streams(events, "PHALANX_TENANTS_SEED", stream)
         .into_iter()
         .fold((0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2));

@@ -441,7 +441,7 @@ fn one_stream_with_preemption_by_its_seed() {
 
 #[test]
 fn random_event_streams_with_preemption_keep_every_promise() {
-    let events = budget::of(20_000, 200_000) as usize;
+    let events = budget::of(3_000, 200_000) as usize;
     let (evicted, started, taken_over) = streams(events, "PHALANX_STREAM_SEED", stream)
         .into_iter()
         .fold((0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2));

@@ -251,7 +251,7 @@ fn streams_with_moves_that_failed_once() {
 
 #[test]
 fn random_event_streams_with_moves_keep_every_promise() {
-    let events = budget::of(5_000, 20_000) as usize;
+    let events = budget::of(1_000, 20_000) as usize;
     let (moved, evicted, started, again) = streams(events, "PHALANX_STREAM_SEED", stream)
         .into_iter()
         .fold((0, 0, 0, 0), |sum, one| {

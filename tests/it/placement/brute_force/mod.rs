@@ -105,7 +105,7 @@ fn compare(seeds: std::ops::Range<u64>, near: bool, far: bool, terms: bool) {
 }
 
 fn many() -> u64 {
-    budget::of(1_000, 5_000)
+    budget::of(150, 5_000)
 }
 
 #[test]

@@ -10,6 +10,7 @@ use phalanx::state::{NodeView, Row};
 use phalanx::{Cluster, Filter, Framework, Node, Planner, Pod, PodGroup};
 
 use super::random::*;
+use crate::support::budget;
 use crate::support::dice::Dice;
 
 /// A pod that asks for devices goes only where another runs already.
@@ -94,7 +95,7 @@ fn confined(dice: &mut Dice, group: PodGroup) -> PodGroup {
 #[test]
 fn identical_pods_are_counted_into_domains() {
     let mut placed = 0;
-    for seed in 0..150 {
+    for seed in 0..budget::part(150) {
         let mut dice = Dice(seed);
         let racks = 2 + dice.roll(20);
         let mut cluster = topology_cluster(&mut dice, racks, 4);
@@ -125,7 +126,7 @@ fn identical_pods_are_counted_into_domains() {
             }
         }
     }
-    assert!(placed > 3_000, "{placed}");
+    assert!(placed > budget::part(3_000) as usize, "{placed}");
 }
 
 /// A score of places, so that every domain is tried.
@@ -145,7 +146,7 @@ impl DomainScore for Places {
 #[test]
 fn domains_tried_side_by_side() {
     let mut placed = 0;
-    for seed in 0..24 {
+    for seed in 0..budget::part(24) {
         let mut dice = Dice(500 + seed);
         let racks = 25 + dice.roll(10);
         let mut cluster = topology_cluster(&mut dice, racks, 5);
@@ -188,7 +189,7 @@ fn domains_tried_side_by_side() {
             }
         }
     }
-    assert!(placed > 300, "{placed}");
+    assert!(placed > budget::part(300) as usize, "{placed}");
 }
 
 /// One planner over clones that part ways, while nodes change racks, go and come back.

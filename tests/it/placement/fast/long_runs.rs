@@ -4,6 +4,7 @@ use phalanx::plugins::{BalancedAllocation, Fit, LeastAllocated, MostAllocated};
 use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup};
 
 use super::random::*;
+use crate::support::budget;
 use crate::support::dice::Dice;
 
 /// Gangs of identical pods, one after another, on clusters that change and have gaps.
@@ -50,9 +51,13 @@ fn runs(seed: u64, nodes: u64, pods: u64, steps: u64) -> usize {
 
 #[test]
 fn runs_of_identical_pods() {
-    let small: usize = (0..60).map(|seed| runs(seed, 1 + seed * 7 % 90, 60, 8)).sum();
-    let large: usize = (100..108).map(|seed| runs(seed, 40 * (seed - 90), 220, 5)).sum();
-    assert!(small > 2_000 && large > 1_000, "{small} {large}");
+    let small: usize = (0..budget::part(60)).map(|seed| runs(seed, 1 + seed * 7 % 90, 60, 8)).sum();
+    let large: usize =
+        (100..100 + budget::of(2, 8)).map(|seed| runs(seed, 40 * (seed - 90), 220, 5)).sum();
+    assert!(
+        small > budget::part(2_000) as usize && large > budget::part(1_000) as usize,
+        "{small} {large}"
+    );
 }
 
 #[test]
@@ -116,7 +121,7 @@ fn a_gang_of_very_many_shapes() {
 #[test]
 fn gangs_as_large_as_the_cluster() {
     let (mut placed, mut refused) = (0, 0);
-    for seed in 0..60 {
+    for seed in 0..budget::part(60) {
         let mut dice = Dice(7_000 + seed);
         let nodes = 1 + dice.roll(12);
         let mut cluster = Cluster::new();
@@ -145,5 +150,5 @@ fn gangs_as_large_as_the_cluster() {
             }
         }
     }
-    assert!(placed > 200 && refused > 200, "{placed} {refused}");
+    assert!(placed > budget::part(200) && refused > budget::part(200), "{placed} {refused}");
 }

@@ -58,7 +58,7 @@ pub(crate) fn stream(seed: u64, seen: &mut Seen) {
 #[test]
 fn classes_answer_like_the_plain_loop() {
     let mut seen = Seen::default();
-    let worlds = budget::of(200, 2_000);
+    let worlds = budget::of(25, 2_000);
     for seed in 0..worlds {
         stream(seed, &mut seen);
     }

@@ -175,7 +175,7 @@ fn check_none(
 }
 
 /// Worlds of `cargo test`, and of a soak with factor 1.
-const WORLDS: (u64, u64) = (1_500, 60_000);
+const WORLDS: (u64, u64) = (200, 60_000);
 
 #[test]
 fn every_claim_about_victims_holds_in_small_worlds() {

@@ -7,6 +7,7 @@ use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Time};
 
 use super::case::{GPU, NOW};
 use super::simulate::carry_out;
+use crate::support::budget;
 use crate::support::dice::Dice;
 
 const RACK: usize = 20;
@@ -53,7 +54,7 @@ fn no_more_than_the_planted_moves_are_made() {
     let mut planner = PreemptingPlanner::new();
     let known = RunningWork::new();
     let mut most = 0;
-    for seed in 0..100 {
+    for seed in 0..budget::part(100) {
         let (cluster, gang, members) = plant(seed);
         let request = Request::new(&gang).now(Time::from_secs(NOW));
         let request = PreemptionRequest::new(request).consolidation(Consolidation::new(4));
