@@ -138,7 +138,7 @@ pub(super) struct World {
     pub(super) held: BTreeMap<(usize, String), Time>,
     /// Units asked for before, by ticket, with their pods.
     pub(super) asked: BTreeMap<(usize, Ticket, String), BTreeSet<String>>,
-    /// Those of them of which a pod has terminated or gone since.
+    /// Units of these of which a pod has terminated or gone since.
     pub(super) begun: BTreeSet<(usize, Ticket, String)>,
     /// Groups of which units have left to move, until they are bound again.
     pub(super) moved: BTreeSet<String>,
