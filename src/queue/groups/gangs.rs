@@ -77,10 +77,12 @@ impl Groups {
                 && !matches!(queued.phase(), Phase::Failed(_))
                 && queued.gate(&queued.counts()).is_none()
         };
+        // A group of which all have finished has nothing to start.
+        let is_done = || queued.pending() == 0 && queued.members().have_finished();
         let readiness = if queued.started() && !queued.leaves_whole() {
             Readiness::Started
         } else if is_ready() {
-            Readiness::Ready
+            if is_done() { Readiness::Started } else { Readiness::Ready }
         } else {
             Readiness::Unready
         };

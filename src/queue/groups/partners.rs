@@ -59,7 +59,7 @@ enum GangState {
 /// Readiness of one group, for its partners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::queue) enum Readiness {
-    /// It has started, and is no partner any more.
+    /// It has started, or has finished, and is no partner any more.
     Started,
     Unready,
     Ready,

@@ -120,6 +120,12 @@ impl SavedTenancy {
         for (id, charge) in saved.charges {
             tenancy.charge(id, charge);
         }
+        for (id, queue, usage) in saved.asked {
+            let Some(leaf) = tenancy.leaf(&queue) else { continue };
+            let usage = numbered(&mut tenancy.tenants, usage);
+            tenancy.ask(id, leaf, usage);
+        }
+        // What is charged and asked keeps a queue that drains.
         saved.tenants.drain(&mut tenancy.tenants);
         let tree = tenancy.tenants.tree();
         let places = saved.moved.iter().filter_map(|(kind, queue, flavor, resource)| {
@@ -128,11 +134,6 @@ impl SavedTenancy {
         tenancy.moved = places.collect();
         let roots = saved.reclaim_due.iter().filter_map(|(kind, name)| tree.queue(*kind, name));
         tenancy.reclaim_due = roots.collect();
-        for (id, queue, usage) in saved.asked {
-            let Some(leaf) = tenancy.leaf(&queue) else { continue };
-            let usage = numbered(&mut tenancy.tenants, usage);
-            tenancy.ask(id, leaf, usage);
-        }
         for saved in saved.heads {
             let Some(leaf) = tenancy.leaf(&saved.queue) else { continue };
             let usage = numbered(&mut tenancy.tenants, saved.usage);

@@ -57,6 +57,7 @@ impl Tenancy {
             // Where requests are divided by, all that the group requests is counted.
             _ if bound.is_some() => None,
             Some(Shortage::Quota { needed, .. }) if !self.tenants.counts_requests() => {
+                let own = own.filter(|leaf| !self.tenants.tree().is_draining(*leaf));
                 own.zip(place).map(|(leaf, (_, of))| (leaf, of, *needed))
             }
             _ => None,
@@ -73,14 +74,17 @@ impl Tenancy {
         });
     }
 
-    /// Counts the request of a group that was refused, where requests are divided by.
+    /// Counts the request of a group that was refused, where requests are divided by. Requests are no
+    /// reason for a queue that is being removed to stay.
     pub(in crate::queue) fn ask_for_quota(&mut self, owners: Owners<'_>, id: GroupId) {
         if !self.tenants.counts_requests() {
             return;
         }
         let Some(claim) = self.group_claim(owners, id) else { return };
         if let Some(leaf) = self.leaf(&claim.claim.queue) {
-            let usage = self.tenants.requested(leaf, &claim.claim);
+            let drains = self.tenants.tree().is_draining(leaf);
+            let usage =
+                if drains { Usage::default() } else { self.tenants.requested(leaf, &claim.claim) };
             self.ask(id, leaf, usage);
         }
     }

@@ -174,18 +174,19 @@ impl World {
             .collect();
         for root in roots {
             let gang = &self.gangs[&root];
-            // The rest was refused before, and is asked for again at another time.
-            if gang.owner == ask.owner && self.processes[ask.owner].waits(&root) == Waits::Evicting
-            {
-                continue;
-            }
             let tree = &gang.tree;
             let was = |pod: &str| {
                 let state = &self.pods[pod];
                 state.finished || self.runs(state) && !state.deleting
             };
             let left = |pod: &str| was(pod) && !of_decision.contains(pod);
-            let runs_on = self.members(&root).any(|(name, pod)| left(name) && !pod.finished);
+            let runs_on = self.members(&root).filter(|(name, pod)| left(name) && !pod.finished);
+            let runs_on: Vec<&String> = runs_on.map(|(name, _)| name).collect();
+            // The rest was refused before, and is asked for again at another time.
+            let goes_later = gang.owner == ask.owner
+                && self.processes[ask.owner].waits(&root) == Waits::Evicting;
+            let goes_later = goes_later && runs_on.iter().all(|name| self.failed.contains(*name));
+            let runs_on = !runs_on.is_empty() && !goes_later;
             let is_whole = self.counts(&root, tree, was);
             if is_whole && runs_on && !self.counts(&root, tree, left) {
                 let retry = self.now.after(Duration::from_secs(5));
@@ -336,7 +337,6 @@ impl World {
     /// A pod leaves its node to move.
     fn note_move(&mut self, pod: &str) {
         let (Some(quiet), Some(root)) = (&mut self.quiet, &self.pods[pod].root) else { return };
-        let to = self.asks.iter().filter_map(|ask| ask.to.get(pod)).cloned();
-        quiet.moved.entry(root.clone()).or_default().extend(to);
+        quiet.moved.insert(root.clone());
     }
 }

@@ -199,7 +199,9 @@ impl World {
         places: &[(String, String)],
     ) {
         let nodes: BTreeSet<String> = places.iter().map(|(_, node)| node.clone()).collect();
-        if self.claims.insert((owner, by.to_owned()), nodes.clone()).is_none() {
+        // The rest of a unit is asked for after the claim has ended, too.
+        let claim = (owner, by.to_owned());
+        if self.claiming.contains(&claim) && self.claims.insert(claim, nodes.clone()).is_none() {
             self.counts.claims += 1;
         }
         if let Some(quiet) = &mut self.quiet {
@@ -220,7 +222,8 @@ impl World {
                     self.asks.iter().find(|ask| ask.owner == owner && ask.pods.contains(pod));
                 assert!(again.is_none(), "{pod} is asked for twice: {again:?}");
             }
-            self.asked.insert((owner, ticket, unit.name.clone()));
+            let unit_pods = unit.pods.iter().cloned().collect();
+            self.asked.insert((owner, ticket, unit.name.clone()), unit_pods);
             let begun = unit.pods.iter().any(|pod| self.pods[pod].deleting);
             let to = unit.pods.iter().cloned().zip(unit.to.iter().cloned()).collect();
             self.asks.push(Ask {

@@ -286,10 +286,19 @@ impl World {
                     self.flights.retain(|own| !own.open.is_empty() || !own.lost.is_empty());
                     // What was to go from there has gone; it may come back with the node.
                     let on_it = |pod: &String| self.pods[pod].node.as_ref() == Some(&name);
+                    let gone: Vec<String> =
+                        self.pods.keys().filter(|pod| on_it(pod)).cloned().collect();
                     for ask in &mut self.asks {
                         ask.pods.retain(|pod| !on_it(pod));
+                        // A unit moves no more without the node of its place.
+                        if ask.to.values().any(|to| *to == name) {
+                            ask.to.clear();
+                        }
                     }
                     self.asks.retain(|ask| !ask.pods.is_empty());
+                    for pod in gone {
+                        self.note_begun(&pod);
+                    }
                     return;
                 }
                 2 | 3 => state.cordoned = !state.cordoned,

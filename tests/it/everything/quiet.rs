@@ -20,8 +20,8 @@ pub(super) struct Quiet {
     pub(super) commits: Vec<(usize, BTreeSet<String>)>,
     /// Schedulers of which the store has refused something.
     pub(super) refused: BTreeSet<usize>,
-    /// Groups that moved, with the nodes that they were to move to.
-    pub(super) moved: BTreeMap<String, BTreeSet<String>>,
+    /// Groups that moved.
+    pub(super) moved: BTreeSet<String>,
     /// Groups that lost pods by other decisions.
     pub(super) disturbed: BTreeSet<String>,
     /// Groups of which pods have gone for others.
@@ -157,18 +157,13 @@ impl World {
         }
     }
 
-    /// A group of which units moved is whole again, unless a more important one got the room.
+    /// A group of which units moved is whole again.
     fn check_moved(&self, quiet: &Quiet) {
-        for (root, nodes) in &quiet.moved {
+        for root in &quiet.moved {
             let Some(gang) = self.gangs.get(root) else { continue };
             // One that has left its nodes starts together with a partner that came meanwhile.
             let has_partner = !gang.tree.gang_group.is_empty() || self.is_named(root);
-            let is_outranked = quiet.room.iter().any(|(_, group, taken)| {
-                let theirs = self.gangs.get(group).map_or(0, |gang| gang.tree.priority);
-                theirs > gang.tree.priority && !taken.is_disjoint(nodes)
-            });
-            let is_free =
-                is_outranked || quiet.disturbed.contains(root) || !quiet.whole.contains(root);
+            let is_free = quiet.disturbed.contains(root) || !quiet.whole.contains(root);
             if is_free
                 || gang.paused
                 || has_partner

@@ -136,8 +136,10 @@ pub(super) struct World {
     pub(super) claiming: BTreeSet<(usize, String)>,
     /// Plans that a permit holds: since when.
     pub(super) held: BTreeMap<(usize, String), Time>,
-    /// Units asked for before, by ticket.
-    pub(super) asked: BTreeSet<(usize, Ticket, String)>,
+    /// Units asked for before, by ticket, with their pods.
+    pub(super) asked: BTreeMap<(usize, Ticket, String), BTreeSet<String>>,
+    /// Units of these of which a pod has terminated or gone since.
+    pub(super) begun: BTreeSet<(usize, Ticket, String)>,
     /// Groups of which units have left to move, until they are bound again.
     pub(super) moved: BTreeSet<String>,
     /// Pods whose eviction has failed at some time.
@@ -173,7 +175,8 @@ impl World {
             claims: BTreeMap::new(),
             claiming: BTreeSet::new(),
             held: BTreeMap::new(),
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            begun: BTreeSet::new(),
             moved: BTreeSet::new(),
             failed: BTreeSet::new(),
             refused: Vec::new(),
@@ -234,7 +237,7 @@ impl World {
         self.claims.retain(|(other, _), _| *other != owner);
         self.claiming.retain(|(other, _)| *other != owner);
         self.held.retain(|(other, _), _| *other != owner);
-        self.asked.retain(|(other, ..)| *other != owner);
+        self.asked.retain(|(other, ..), _| *other != owner);
         let is_own = |name: &String| self.gangs.get(name).is_some_and(|gang| gang.owner == owner);
         self.moved.retain(|name| !is_own(name));
         let mut process = self.process(owner);
@@ -403,6 +406,13 @@ impl World {
         for ask in self.asks.iter_mut().filter(|ask| ask.pods.contains(pod)) {
             ask.begun = true;
         }
+        self.note_begun(pod);
+    }
+
+    /// Units of which this pod is one have begun to go.
+    pub(super) fn note_begun(&mut self, pod: &str) {
+        let units = self.asked.iter().filter(|(_, pods)| pods.contains(pod));
+        self.begun.extend(units.map(|(unit, _)| unit.clone()));
     }
 
     /// A pod leaves its node, or is deleted while it waits.
@@ -421,6 +431,7 @@ impl World {
             self.pods.remove(pod);
         }
         self.forget(pod);
+        self.note_begun(pod);
         for index in 0..self.processes.len() {
             let is_owner = owner == Some(index);
             if how != Leave::Pending || !is_owner && !was_on {

@@ -1,7 +1,7 @@
 //! Faults that the random streams with everything on found, each by its smallest case.
 
-use phalanx::queue::{GroupState, PreemptionSettings};
-use phalanx::{Decision, Pod, PodGroup, Scheduler};
+use phalanx::queue::{Gone, GroupState, PreemptionSettings};
+use phalanx::{Decision, ObjectName, Pod, PodGroup, Scheduler};
 
 use super::moves::{moved, wide};
 use super::steps::*;
@@ -57,4 +57,28 @@ fn what_stays_behind_a_pod_that_moves_is_no_victim() {
     let next = scheduler.poll_decision(at(2));
     assert!(!matches!(next, Some(Decision::Evict { .. })), "{next:?}");
     assert!(is_asleep(&scheduler, "default/mid"));
+}
+
+/// A group that finished before it had started has nothing to start: its partner is tried alone, and gets
+/// the room of its victims. Before, the victims got it back: the pair was less important than they.
+#[test]
+fn a_group_that_has_finished_is_no_partner() {
+    let mut scheduler = scheduler(gpus(1, 2), |own| {
+        own.preemption = Some(PreemptionSettings::new());
+    });
+    let running = wide("mid", 2).priority(4);
+    scheduler.handle_group(running, at(0)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(0)), ["default/mid"]);
+    scheduler.handle_group(gang("old", 1), at(1)).unwrap();
+    assert!(scheduler.poll_decision(at(1)).is_none());
+    scheduler.handle_gone(Gone::finished("default", "old-0"), at(1)).unwrap();
+    assert_eq!(scheduler.state("default/old"), Some(GroupState::Finished));
+    let new = wide("new", 2).priority(5).starts_with(ObjectName::new("default", "old"));
+    scheduler.handle_group(new, at(2)).unwrap();
+    let next = scheduler.poll_decision(at(2));
+    let Some(Decision::Evict { ticket, victims, .. }) = next else { panic!("{next:?}") };
+    let victim = victims[0].name.as_str();
+    scheduler.handle_gone(Gone::evicted(ticket, victim), at(3)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(3)), ["default/new"]);
+    assert_eq!(scheduler.state("default/old"), Some(GroupState::Finished));
 }
