@@ -8,11 +8,12 @@ use phalanx::model::{Device, DeviceRequest};
 use phalanx::plugins::{DeviceFit, Fit};
 use phalanx::quota::{Flavor, Queue, Quota, Tenants};
 use phalanx::simulate::{Estimates, JobRecord, Random, Sample};
-use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Strategy, place_gang};
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Strategy, Time, place_gang};
 use serde_json::{Value, json};
 
 use super::model::Model;
 use super::policy;
+use super::scaling::{Kind, Pools, Scaling};
 use super::trace::{Trace, TraceJob};
 
 /// The resource of GPUs; shares of one are in thousandths.
@@ -69,8 +70,34 @@ pub(crate) struct Done {
     pub(crate) never: Vec<String>,
 }
 
-/// The queues of the policies with tenants, each with half of the GPUs.
+/// The queues of the policies with tenants, each with half of the GPUs that there can be.
 const TENANTS: [&str; 2] = ["left", "right"];
+
+fn bare(index: u32) -> Node {
+    Node::new(format!("node-{index}")).tie_rank(i64::from(index))
+}
+
+/// A node of GPUs, by its number.
+fn node(index: u32, rack: &str, gpus: u32, device: &str, has_devices: bool) -> Node {
+    let mut node = bare(index)
+        .capacity(GPU, gpus)
+        .capacity(GPU_MILLI, i64::from(gpus) * 1_000)
+        .label("rack", rack);
+    if !device.is_empty() {
+        node = node.label("device", device);
+    }
+    if has_devices {
+        for _ in 0..gpus {
+            node = node.device(Device::new("gpu", device).capacity("milli", 1_000));
+        }
+    }
+    node
+}
+
+/// A node that is bought, by its number.
+fn bought(index: usize, kind: Kind<'_>, has_devices: bool) -> Node {
+    node(index as u32, &format!("pool-{}", kind.pool), kind.gpus, kind.device, has_devices)
+}
 
 impl Cell {
     pub(super) fn has_tenants(&self) -> bool {
@@ -138,26 +165,28 @@ impl Cell {
             Machines::Processors(count) => (count, None),
             Machines::Nodes(count, gpus) => (count, Some(gpus)),
         };
-        let node = |index| {
-            let node = Node::new(format!("node-{index}")).tie_rank(i64::from(index));
-            let Some(gpus) = gpus else { return node.capacity("cpu", 1) };
-            let rack = index / RACK;
-            let device = self.model.device(rack as usize);
-            let mut node = node
-                .capacity(GPU, gpus)
-                .capacity(GPU_MILLI, i64::from(gpus) * 1_000)
-                .label("rack", format!("rack-{rack}"));
-            if !device.is_empty() {
-                node = node.label("device", device);
+        let has_devices = self.model.has_devices();
+        let node = |index| match gpus {
+            None => bare(index).capacity("cpu", 1),
+            Some(gpus) => {
+                let rack = index / RACK;
+                let device = self.model.device(rack as usize);
+                node(index, &format!("rack-{rack}"), gpus, device, has_devices)
             }
-            if self.model.has_devices() {
-                for _ in 0..gpus {
-                    node = node.device(Device::new("gpu", device).capacity("milli", 1_000));
-                }
-            }
-            node
         };
         (0..count).map(node).collect()
+    }
+
+    /// The world: failures, and nodes that are bought.
+    pub(super) fn world(&self, until: Time) -> Result<Scaling, String> {
+        let nodes = self.nodes();
+        let faults = self.model.faults(&nodes, self.seed, until);
+        if self.model.pools.is_some() && matches!(self.machines, Machines::Processors(_)) {
+            return Err("--autoscale: needs nodes of GPUs".into());
+        }
+        let (pools, has_devices) = (self.model.pools.clone(), self.model.has_devices());
+        let make = move |index: usize, kind: Kind<'_>| bought(index, kind, has_devices);
+        Ok(Scaling::new(faults, pools, nodes.len(), make))
     }
 
     fn cluster(&self) -> Result<Cluster, String> {
@@ -185,7 +214,10 @@ impl Cell {
         };
         let resource = self.resource(trace);
         let unit = if resource == GPU_MILLI { 1_000 } else { 1 };
-        let half = i64::from(nodes) * i64::from(gpus) * unit / TENANTS.len() as i64;
+        // Quota counts what can be bought.
+        let most = self.model.pools.as_ref().map_or(0, Pools::gpus);
+        let all = i64::from(nodes) * i64::from(gpus) + most;
+        let half = all * unit / TENANTS.len() as i64;
         let mut tenants = Tenants::default();
         tenants.set_flavor(Flavor::new("all"));
         for name in TENANTS {
@@ -221,7 +253,9 @@ impl Cell {
                     let is_device = self.model.has_devices() && count > 0;
                     if is_device { pod.device(DeviceRequest::whole("gpu", count)) } else { pod }
                 };
-                let whole = (job.size / gpus).min(nodes.saturating_add(1));
+                let most = self.model.pools.as_ref().map_or(0, Pools::largest);
+                let most = nodes.saturating_add(most).saturating_add(1);
+                let whole = (job.size / gpus).min(most);
                 let rest = job.size % gpus;
                 let pods = (whole + u32::from(rest > 0)).max(1);
                 let mut gang = PodGroup::gang(name, pods).pods(whole as usize, of(gpus));
@@ -251,6 +285,13 @@ impl Cell {
         let has_devices = self.model.has_devices();
         let framework = if has_devices { framework.filter(DeviceFit) } else { framework };
         let framework = framework.build().map_err(|error| error.to_string())?;
+        // A job is too large if all nodes that can be bought would not hold it either.
+        let mut full = cluster.clone();
+        let kinds = self.model.pools.iter().flat_map(Pools::all);
+        for (number, kind) in (cluster.node_count()..).zip(kinds) {
+            let node = bought(number, kind, has_devices);
+            full.add_node(node).map_err(|error| error.to_string())?;
+        }
         let mut fits: BTreeMap<(u32, Option<i64>), bool> = BTreeMap::new();
         let mut order: Vec<usize> = Vec::new();
         let mut never = Vec::new();
@@ -260,7 +301,7 @@ impl Cell {
                 *fits
             } else {
                 let gang = self.gang(index, job);
-                let outcome = place_gang(&cluster, &framework, &gang);
+                let outcome = place_gang(&full, &framework, &gang);
                 let found = (job.size > 0 || job.milli.is_some())
                     && outcome.map_err(|error| error.to_string())?.is_placed();
                 fits.insert(key, found);

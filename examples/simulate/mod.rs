@@ -11,6 +11,7 @@ mod policy;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod scaling;
 pub(crate) mod statistics;
 pub(crate) mod table;
 pub(crate) mod trace;
@@ -83,6 +84,9 @@ Options:
   --users N,T          a user with N jobs that wait submits no more; T seconds to think
   --dependencies       jobs wait for those they follow in the file (swf, field 17)
   --failures N,R,T     N failures of nodes and R of racks, each for up to T seconds
+  --autoscale JSON     nodes that are bought for what waits, or a file of it: lists of pools, with
+                       gpus, most, delay (s), price (of a node for an hour) and device; and every
+                       (s between two looks) and idle (s until a bought node goes)
   --watts IDLE,BUSY    of a GPU or processor: energy_kwh is their sum (json)
   --price P            of a GPU or processor for an hour: cost is their sum (json)
   --warmup SECONDS     jobs that arrive before are simulated, and in no figure of jobs
@@ -125,6 +129,7 @@ Options:
         "--elastic",
         "--users",
         "--failures",
+        "--autoscale",
         "--watts",
         "--price",
         "--warmup",

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::common::cli::{Arguments, Mistake};
 use crate::common::files;
 
+use super::scaling::{Bought, Pools};
+
 /// The behaviour of jobs, users and nodes that a trace does not have.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Model {
@@ -27,6 +29,8 @@ pub(crate) struct Model {
     watts: Option<(f64, f64)>,
     /// The price of a GPU or processor for an hour, used or not.
     price: Option<f64>,
+    /// Nodes that can be bought.
+    pub(crate) pools: Option<Pools>,
     /// All of this, as it was given.
     given: Value,
 }
@@ -80,11 +84,16 @@ impl Model {
         };
         let watts = numbers("--watts", 2)?.map(|watts| (watts[0], watts[1]));
         let price = numbers("--price", 1)?.map(|price| price[0]);
+        let pools =
+            arguments.value("--autoscale").map(|text| json_of("--autoscale", text)).transpose();
+        let pools = pools.map_err(Mistake::Input)?;
+        let scaled = pools.as_ref().map(Pools::read).transpose().map_err(Mistake::Input)?;
         let mut put = |key: &str, value: Value| {
             if !value.is_null() {
                 given.insert(key.into(), value);
             }
         };
+        put("autoscale", json!(pools));
         put("watts", json!(watts));
         put("price", json!(price));
         put("elastic", json!(elastic));
@@ -103,6 +112,7 @@ impl Model {
             devices,
             watts,
             price,
+            pools: scaled,
             given,
         })
     }
@@ -112,13 +122,19 @@ impl Model {
         &self.given
     }
 
-    /// Energy and cost as sums over the whole run, from GPU-seconds in use and there.
-    pub(crate) fn sums(&self, used: f64, there: f64) -> Vec<(&'static str, f64)> {
+    /// Energy and cost as sums over the whole run, from GPU-seconds in use and there, and what was
+    /// bought. Bought nodes have prices of their own.
+    pub(crate) fn sums(&self, used: f64, there: f64, bought: &Bought) -> Vec<(&'static str, f64)> {
         let energy = self.watts.map(|(idle, busy)| {
             ("energy_kwh", (busy * used + idle * (there - used).max(0.0)) / 3.6e6)
         });
-        let cost = self.price.map(|price| ("cost", price * there / 3_600.0));
-        [energy, cost].into_iter().flatten().collect()
+        let own = (there - bought.gpu_seconds).max(0.0) / 3_600.0;
+        let is_priced = self.price.is_some() || self.pools.is_some();
+        let cost = is_priced.then(|| ("cost", self.price.unwrap_or(0.0) * own + bought.cost));
+        let pools = self.pools.is_some();
+        let nodes = pools.then_some(("nodes_bought", bought.nodes as f64));
+        let hours = pools.then_some(("node_hours_bought", bought.node_hours));
+        [energy, cost, nodes, hours].into_iter().flatten().collect()
     }
 
     /// The model of the GPUs of a rack.
@@ -142,15 +158,20 @@ impl Model {
     }
 }
 
-/// Tables of rates: JSON, or a file of it.
-fn rates_of(text: &str) -> Result<(RateTable, Value), String> {
+/// An option's JSON, or a file of it.
+fn json_of(option: &str, text: &str) -> Result<Value, String> {
     let (name, text) = if text.trim_start().starts_with('{') {
-        ("--rates", text.to_string())
+        (option, text.to_string())
     } else {
         (text, files::read(text).and_then(|bytes| files::text(text, bytes))?)
     };
-    let value: Value = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
-    let table = read_rates(&value).map_err(|error| format!("{name}: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))
+}
+
+/// Tables of rates.
+fn rates_of(text: &str) -> Result<(RateTable, Value), String> {
+    let value = json_of("--rates", text)?;
+    let table = read_rates(&value).map_err(|error| format!("--rates: {error}"))?;
     Ok((table, value))
 }
 

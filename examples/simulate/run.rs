@@ -98,7 +98,8 @@ impl Cell {
         if let Some(out) = record.as_mut() {
             super::record::begin(*out, &scheduler)?;
         }
-        let world = self.model.faults(&self.nodes(), self.seed, last.max(Time::from_secs(1)));
+        let world = self.world(last.max(Time::from_secs(1)))?;
+        let bought = world.bought();
         let mut simulation = Simulation::new(scheduler, resource)
             .world(world)
             .kill_at_estimate(self.kill)
@@ -142,9 +143,11 @@ impl Cell {
             _ => {}
         });
         let mut results = results.map_err(|error| error.to_string())?;
-        if let Some(error) = failed {
+        let bought = bought.borrow().clone();
+        if let Some(error) = failed.or_else(|| bought.failed.clone()) {
             return Err(error);
         }
+        let nodes = nodes + bought.nodes;
         let seconds = begin.elapsed().as_secs_f64();
         let starts: BTreeMap<usize, Option<u64>> =
             results.jobs.iter().map(|job| (index(job), job.start.map(Time::as_millis))).collect();
@@ -195,8 +198,8 @@ impl Cell {
         });
         // Processors are counted in thousandths too.
         let unit = if resource == GPU { 1.0 } else { 1_000.0 };
-        for (key, value) in self.model.sums(summary.used_time / unit, summary.capacity_time / unit)
-        {
+        let (used, there) = (summary.used_time / unit, summary.capacity_time / unit);
+        for (key, value) in self.model.sums(used, there, &bought) {
             figures[key] = value.into();
         }
         for (key, value) in own.as_object().into_iter().flatten() {

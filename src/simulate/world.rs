@@ -8,6 +8,7 @@ use core::time::Duration;
 use super::random::Random;
 use crate::base::Time;
 use crate::model::Node;
+use crate::queue::Scheduler;
 use crate::state::Plan;
 
 /// The reactions of the simulated cluster to decisions, and its own events.
@@ -22,6 +23,13 @@ pub trait World {
     /// happened. The default has none.
     fn next_node_change(&mut self) -> Option<(Time, NodeChange)> {
         None
+    }
+
+    /// Changes of nodes that follow from the scheduler's state at the end of an instant: an autoscaler's.
+    /// They take the place of those from the instant before. The default has none.
+    fn react(&mut self, scheduler: &Scheduler, now: Time) -> Vec<(Time, NodeChange)> {
+        let _ = (scheduler, now);
+        Vec::new()
     }
 }
 

@@ -729,6 +729,120 @@ fn fairness_and_goodput_are_those_of_the_definition() {
 }
 
 #[test]
+fn nodes_are_bought_for_what_waits_and_go_when_idle() {
+    let text = "submit,duration,gpus,cluster\n0,1000,8,a\n10,100,8,a\n20,50,16,a\n";
+    let jobs = file("bought.csv", text);
+    let base = [
+        "--jobs", &jobs, "--format", "philly", "--nodes", "1", "--policy", "easy", "--starts",
+        "--output", "json",
+    ];
+    let finish = run(&base);
+    assert!(finish.err.contains("never placed: 2"), "{}", finish.err);
+    let pools = |delay: u32| {
+        json!({"every": 0, "idle": 50, "pools": [{"most": 1, "delay": delay, "price": 36}]})
+            .to_string()
+    };
+    let cell = cells(&run(&[&base[..], &["--autoscale", &pools(100)]].concat()))[0].clone();
+    // Ordered at 10 for the second job, there from 110 to 260; and again from 1,100 on, when the
+    // first node is free, for the third job, which needs both.
+    assert_eq!(cell["starts"], json!([[0, 0], [1, 110_000], [2, 1_100_000]]));
+    assert_eq!(cell["nodes_bought"], 2.0);
+    let near = |cell: &Value, key: &str, value: f64| {
+        let own = cell[key].as_f64().unwrap();
+        assert!((own - value).abs() < 1e-6, "{key}: {own}, not {value}");
+    };
+    near(&cell, "node_hours_bought", (150.0 + 50.0) / 3_600.0);
+    near(&cell, "cost", 2.0);
+    // The node that is always there has a price of its own: 8 GPUs for 1,150 s.
+    let priced = run(&[&base[..], &["--autoscale", &pools(100), "--price", "1"]].concat());
+    near(&cells(&priced)[0], "cost", 2.0 + 8.0 * 1_150.0 / 3_600.0);
+    // With failures, tenants and preemption it goes on; the cell says what it is a function of.
+    let all =
+        ["--policy", "none+tenants+preemption", "--failures", "2,1,60", "--checkpoint", "100,5,5"];
+    let base = ["--jobs", &jobs, "--format", "philly", "--nodes", "2", "--output", "json"];
+    let cell = cells(&run(&[&base[..], &all, &["--autoscale", &pools(10)]].concat()))[0].clone();
+    assert_eq!(cell["finished"], 3);
+    assert_eq!(cell["model"]["autoscale"]["idle"], 50);
+    for (bad, expected) in [
+        ("{}", "pools: is a list"),
+        ("{\"pools\": [{}]}", "most: is a number"),
+        ("{\"pools\": [{\"most\": 1, \"cost\": 1}]}", "\"cost\" is not known"),
+    ] {
+        let finish = run(&[&base[..], &["--autoscale", bad]].concat());
+        assert!(finish.code == 2 && finish.err.contains(expected), "{bad}: {}", finish.err);
+    }
+}
+
+#[test]
+fn bought_nodes_are_of_the_cheapest_kind_and_wait_for_one_another() {
+    let scaled = |jobs: &str, more: &[&str], pools: &Value| {
+        let base = ["--jobs", jobs, "--format", "philly", "--nodes", "1", "--starts"];
+        let pools = pools.to_string();
+        let own = ["--output", "json", "--autoscale", pools.as_str()];
+        cells(&run(&[&base[..], &own, more].concat()))[0].clone()
+    };
+    let near = |cell: &Value, key: &str, value: f64| {
+        let own = cell[key].as_f64().unwrap();
+        assert!((own - value).abs() < 1e-6, "{key}: {own}, not {value}");
+    };
+    // The first holds the node for all of the time. Two nodes are ordered at 0 for the other, which
+    // starts at 200 with the second; the first is there from 10 on. Both go at 230 + 50.
+    let text = "submit,duration,gpus,cluster\n0,1000,8,a\n0,30,16,a\n";
+    let jobs = file("kinds.csv", text);
+    let pools = json!({"every": 0, "idle": 50, "pools": [
+        {"most": 5, "delay": 10, "price": 72}, {"most": 1, "delay": 200, "price": 36}]});
+    for policy in ["fcfs", "easy", "easy_sjbf", "conservative", "none", "none+reservations+turns"] {
+        let cell = scaled(&jobs, &["--policy", policy], &pools);
+        assert_eq!(cell["starts"], json!([[0, 0], [1, 200_000]]), "{policy}");
+        near(&cell, "nodes_bought", 2.0);
+        near(&cell, "cost", (270.0 * 72.0 + 80.0 * 36.0) / 3_600.0);
+    }
+}
+
+#[test]
+fn tenants_have_quota_of_what_can_be_bought_and_pools_are_racks() {
+    // Of 1 + 3 nodes each tenant has two. The gang needs both in one rack, which the pool is.
+    let jobs = file("tenant.csv", "submit,duration,gpus,cluster\n0,50,16,a\n");
+    let config = json!({"jobs": jobs, "format": "philly", "nodes": 1, "starts": true,
+        "policy": ["none+tenants", "easy+tenants+preemption+moves", "conservative+tenants"],
+        "output": "json", "autoscale": {"pools": [{"most": 3, "delay": 100, "price": 36}]}});
+    let found = cells(&run(&["--config", &file("tenant.json", &config.to_string())]));
+    assert_eq!(found.len(), 3);
+    for cell in &found {
+        assert_eq!(cell["starts"], json!([[0, 100_000]]), "{}", cell["policy"]);
+        let cost = cell["cost"].as_f64().unwrap();
+        assert!((cost - 1.0).abs() < 1e-6, "two nodes for 50 s each, not {cost}");
+    }
+    let again = cells(&run(&["--config", &file("tenant.json", &config.to_string())]));
+    let plain = |cell: &Value| {
+        let mut cell = cell.clone();
+        cell["decisions_per_s"] = Value::Null;
+        cell
+    };
+    assert_eq!(
+        found.iter().map(plain).collect::<Vec<_>>(),
+        again.iter().map(plain).collect::<Vec<_>>()
+    );
+    // The chart has rows for nodes that were bought.
+    let pools = r#"{"pools": [{"most": 3, "delay": 100}]}"#;
+    let page = run(&[
+        "--jobs",
+        &jobs,
+        "--format",
+        "philly",
+        "--nodes",
+        "1",
+        "--autoscale",
+        pools,
+        "--output",
+        "html",
+    ]);
+    assert!(page.code == 0 && page.out.contains("\"nodes\":2"), "{}", page.err);
+    let processors = run(&["--generate", "10", "--processors", "4", "--autoscale", pools]);
+    assert!(processors.code == 2 && processors.err.contains("needs nodes of GPUs"));
+}
+
+#[test]
 fn the_manifest_of_a_sweep_is_placed_and_its_commands_make_the_grid() {
     use phalanx::kubernetes::{Mode, Reader};
 

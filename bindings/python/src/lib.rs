@@ -10,6 +10,7 @@ mod model;
 mod outcome;
 mod planner;
 mod preemptive;
+mod running;
 mod simulation;
 
 use pyo3::prelude::*;
@@ -30,6 +31,8 @@ mod _phalanx {
     use super::planner::{Planner, explain, place};
     #[pymodule_export]
     use super::preemptive::{Unfinished, preemptive};
+    #[pymodule_export]
+    use super::running::Running;
     #[pymodule_export]
     use super::simulation::{Job, Results, Simulation, Waiting};
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use phalanx::queue::{Backfill, HeadOfLine, PreemptionSettings, ReservationPolicy, Settings};
-use phalanx::simulate::{Faults, PreemptiveJob, Random};
-use phalanx::{Node, Scheduler, Time};
+use phalanx::simulate::{Checkpointing, Faults, PreemptiveJob, Random, Users};
+use phalanx::{Node, ObjectName, Scheduler, Time};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,6 +14,7 @@ use crate::cluster::Cluster;
 use crate::failure::{Raised, refused};
 use crate::framework::Framework;
 use crate::model::{Group, seconds};
+use crate::running::Rates;
 
 /// A job of a trace: a gang, its arrival, and how long it runs.
 #[pyclass(frozen, from_py_object)]
@@ -39,11 +40,35 @@ impl Job {
 
 #[pymethods]
 impl Job {
+    /// `checkpoint` is how long it works between two, and how long one takes to save and to load.
+    /// `after` names jobs that are over before it arrives. An elastic job runs with the minimum of its
+    /// gang.
     #[new]
-    fn new(group: Group, submit: f64, run_time: f64) -> PyResult<Job> {
+    #[pyo3(signature = (group, submit, run_time, *, model=String::new(), user=String::new(), after=Vec::new(), checkpoint=None, elastic=false))]
+    #[expect(clippy::too_many_arguments, reason = "arguments of Python have names")]
+    fn new(
+        group: Group,
+        submit: f64,
+        run_time: f64,
+        model: String,
+        user: String,
+        after: Vec<String>,
+        checkpoint: Option<(f64, f64, f64)>,
+        elastic: bool,
+    ) -> PyResult<Job> {
         let at = Time::ZERO.after(seconds("submit", submit)?);
         let run_time = seconds("run_time", run_time)?;
-        Ok(Job { inner: phalanx::simulate::Job::new(group.inner, at, run_time) })
+        let mut inner = phalanx::simulate::Job::new(group.inner, at, run_time);
+        (inner.model, inner.user, inner.elastic) = (model, user, elastic);
+        inner.after = after.iter().map(|name| ObjectName::new("default", name)).collect();
+        if let Some((every, save, restart)) = checkpoint {
+            inner.checkpoint = Some(Checkpointing {
+                every: seconds("checkpoint[0]", every)?,
+                save: seconds("checkpoint[1]", save)?,
+                restart: seconds("checkpoint[2]", restart)?,
+            });
+        }
+        Ok(Job { inner })
     }
 
     /// The name of its group.
@@ -127,6 +152,8 @@ pub(crate) struct Simulation {
     kill: bool,
     sample_every: Duration,
     failures: Option<Failures>,
+    run_times: Option<Py<PyAny>>,
+    users: Option<Users>,
 }
 
 /// Failures of nodes: how many, until when, the longest repair, and the seed.
@@ -136,8 +163,10 @@ type Failures = (usize, f64, f64, u64);
 impl Simulation {
     /// `order(waiting)` returns a rank, lower first; after it priority and arrival decide. `failures`
     /// says how many nodes fail, before which second, how long a repair takes at most, and the seed.
+    /// `run_times(running)` returns how fast a job is where it is; 1.0 is its run time. `users` says with
+    /// how many waiting jobs a user submits no more, and how long one thinks.
     #[new]
-    #[pyo3(signature = (cluster, resource, *, discipline="easy", framework=None, order=None, preemption=false, kill_at_estimate=false, sample_every=60.0, failures=None))]
+    #[pyo3(signature = (cluster, resource, *, discipline="easy", framework=None, order=None, preemption=false, kill_at_estimate=false, sample_every=60.0, failures=None, run_times=None, users=None))]
     #[expect(clippy::too_many_arguments, reason = "arguments of Python have names")]
     fn new(
         cluster: &Cluster,
@@ -149,7 +178,12 @@ impl Simulation {
         kill_at_estimate: bool,
         sample_every: f64,
         failures: Option<Failures>,
+        run_times: Option<Py<PyAny>>,
+        users: Option<(usize, f64)>,
     ) -> PyResult<Simulation> {
+        let users = users.map(|(limit, think)| {
+            Ok::<_, PyErr>(Users::new(limit).think(seconds("users[1]", think)?))
+        });
         Ok(Simulation {
             cluster: cluster.inner.clone(),
             nodes: cluster.inner.nodes().map(|node| node.to_node()).collect(),
@@ -160,6 +194,8 @@ impl Simulation {
             kill: kill_at_estimate,
             sample_every: seconds("sample_every", sample_every)?,
             failures,
+            run_times,
+            users: users.transpose()?,
         })
     }
 
@@ -174,9 +210,16 @@ impl Simulation {
                 raised.ask(0, |py| order.call1(py, (Waiting::new(waiting),))?.extract(py))
             });
         }
-        let simulation = phalanx::simulate::Simulation::new(scheduler, self.resource.clone())
+        let mut simulation = phalanx::simulate::Simulation::new(scheduler, self.resource.clone())
             .kill_at_estimate(self.kill)
             .sample_every(self.sample_every);
+        if let Some(call) = &self.run_times {
+            let (call, raised) = (call.clone_ref(py), raised.clone());
+            simulation = simulation.run_times(Rates { call, raised });
+        }
+        if let Some(users) = self.users {
+            simulation = simulation.users(users);
+        }
         let mut jobs: Vec<phalanx::simulate::Job> = jobs.into_iter().map(|job| job.inner).collect();
         jobs.sort_by_key(|job| job.submit);
         let results = match self.failures {

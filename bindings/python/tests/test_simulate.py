@@ -1,5 +1,7 @@
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import phalanx
@@ -159,3 +161,48 @@ def test_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks:
         exec(block, {})
     assert "█" in capsys.readouterr().out
+    # The first is for a command line.
+    assert len(blocks[0].strip().splitlines()) == 6
+    ran = subprocess.run([sys.executable, "-c", blocks[0]], capture_output=True, text=True)
+    assert ran.returncode == 0 and "█" in ran.stdout, ran.stderr
+
+
+def test_a_function_of_python_says_how_fast_jobs_are() -> None:
+    seen: list[tuple[str, str, list[str]]] = []
+
+    def rate(running: phalanx.Running) -> float:
+        seen.append((running.name, running.model, running.nodes))
+        # Whoever has a neighbour on its node is half as fast.
+        return 0.5 if running.neighbours else 1.0
+
+    pod = phalanx.Pod({"gpu": 4})
+    jobs = [
+        phalanx.Job(phalanx.Group(name, 1, pod), submit, 100, model="bert")
+        for name, submit in [("a", 0), ("b", 50)]
+    ]
+    run = phalanx.Simulation(cluster(1), "gpu", run_times=rate).run(jobs)
+    # Alone for 50 s, then beside b at half the speed; b has 50 s of work left when a ends.
+    assert run.job_columns()["end"] == [150.0, 200.0]
+    assert ("a", "bert", ["n0"]) in seen
+
+    def broken(running: phalanx.Running) -> float:
+        raise ZeroDivisionError(running.name)
+
+    with pytest.raises(ZeroDivisionError, match="a"):
+        phalanx.Simulation(cluster(1), "gpu", run_times=broken).run(jobs)
+    with pytest.raises(ValueError, match="no rate"):
+        phalanx.Simulation(cluster(1), "gpu", run_times=lambda running: -1.0).run(jobs)
+
+
+def test_jobs_follow_others_users_wait_and_checkpoints_cost() -> None:
+    pod = phalanx.Pod({"gpu": 8})
+    first = phalanx.Job(phalanx.Group("first", 1, pod), 0, 100, checkpoint=(40, 5, 0))
+    second = phalanx.Job(phalanx.Group("second", 1, pod), 0, 10, after=["first"])
+    run = phalanx.Simulation(cluster(2), "gpu").run([first, second])
+    # Two checkpoints within 100 s of work, none at the end.
+    assert run.job_columns()["end"] == [110.0, 120.0]
+    jobs = [phalanx.Job(phalanx.Group(f"j{n}", 1, pod), n, 100, user="u") for n in range(4)]
+    # One runs, one waits; the third is submitted when the second has started, and so on.
+    run = phalanx.Simulation(cluster(1), "gpu", users=(1, 20.0)).run(jobs)
+    submits = run.job_columns()["submit"]
+    assert submits[:2] == [0.0, 1.0] and submits[2] >= 100.0 and submits[3] >= 200.0

@@ -55,6 +55,7 @@ where
         sample_every,
         arrivals: Arrivals::new(jobs, users),
         change,
+        reactions: Vec::new(),
         observe,
         bindings: BinaryHeap::new(),
         now: Time::ZERO,
@@ -79,6 +80,8 @@ struct Run<'a, W, I: Iterator<Item = Job>, F> {
     sample_every: Duration,
     arrivals: Arrivals<I>,
     change: Option<(Time, NodeChange)>,
+    /// Changes that follow from the instant before.
+    reactions: Vec<(Time, NodeChange)>,
     observe: F,
     bindings: BinaryHeap<Bound>,
     now: Time,
@@ -98,7 +101,8 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
         loop {
             let wake = self.recorder.scheduler().next_wake();
             let arrival = self.arrivals.next().map(|at| at.max(self.now));
-            let change = self.change.as_ref().map(|(at, _)| (*at).max(self.now));
+            let changes = self.change.iter().chain(&self.reactions);
+            let change = changes.map(|(at, _)| (*at).max(self.now)).min();
             let bound = self.bindings.peek().map(|Reverse((at, ..))| *at);
             let act = [self.jobs.next_turn(), bound].into_iter().flatten().min();
             let is_idle = arrival.is_none() && act.is_none();
@@ -114,6 +118,7 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
             if idle > IDLE_WAKES {
                 break;
             }
+            self.reactions = self.world.react(self.recorder.scheduler(), now);
             self.sample(now);
         }
         self.results.held = self.arrivals.held();
@@ -135,6 +140,11 @@ impl<W: World, I: Iterator<Item = Job>, F: FnMut(Time, Happening<'_>)> Run<'_, W
         while let Some((_, change)) = self.change.take_if(|(at, _)| *at <= now) {
             self.change = self.world.next_node_change();
             self.change_node(change, now)?;
+        }
+        for (at, change) in core::mem::take(&mut self.reactions) {
+            if at <= now {
+                self.change_node(change, now)?;
+            }
         }
         while let Some(job) = self.arrivals.take(now) {
             self.submit(job, now)?;

@@ -129,7 +129,18 @@ def place(cluster: Cluster, group: Group, *, framework: Framework | None = None)
 def explain(cluster: Cluster, group: Group, *, framework: Framework | None = None) -> str: ...
 
 class Job:
-    def __new__(cls, group: Group, submit: float, run_time: float) -> Job: ...
+    def __new__(
+        cls,
+        group: Group,
+        submit: float,
+        run_time: float,
+        *,
+        model: str = "",
+        user: str = "",
+        after: Sequence[str] = (),
+        checkpoint: tuple[float, float, float] | None = None,
+        elastic: bool = False,
+    ) -> Job: ...
     @property
     def name(self) -> str: ...
 
@@ -149,6 +160,18 @@ class Waiting:
     @property
     def run_time_estimate(self) -> float | None: ...
 
+class Running:
+    @property
+    def name(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def nodes(self) -> list[str]: ...
+    @property
+    def labels(self) -> list[dict[str, str]]: ...
+    @property
+    def neighbours(self) -> list[tuple[str, str, int]]: ...
+
 class Simulation:
     def __new__(
         cls,
@@ -162,6 +185,8 @@ class Simulation:
         kill_at_estimate: bool = False,
         sample_every: float = 60.0,
         failures: tuple[int, float, float, int] | None = None,
+        run_times: Callable[[Running], float] | None = None,
+        users: tuple[int, float] | None = None,
     ) -> Simulation: ...
     def run(self, jobs: Sequence[Job]) -> Results: ...
 
