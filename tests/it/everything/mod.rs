@@ -111,7 +111,8 @@ mod tests {
     /// others the model did not know the documentation: a group that moved got a partner, a claim
     /// without victims had quota reserved, a node refused the pods, the node of a move's place was lost,
     /// the rest of a unit was asked for beyond a budget or after its claim. A group that had finished
-    /// counted as a partner, and requests kept a queue that was being removed. In one its store refused for ever what was asked for again at different times.
+    /// counted as a partner, and requests kept a queue that was being removed. In one its store
+    /// refused for ever what was asked for again at different times.
     #[test]
     fn streams_of_everything_that_failed_once() {
         let seeds = [2_325, 855, 240, 844, 2_347, 2_685, 3_350, 3_480, 4_011, 4_266, 6_402];
