@@ -25,7 +25,7 @@ pub(crate) struct Ground {
     free: Vec<i64>,
     /// Whether a kind may use a node, by node and kind.
     usable: Vec<bool>,
-    /// Whether pods of no kind may use every node.
+    /// Whether some pods, of a kind or of none, may use every node.
     is_open: bool,
     /// The nodes of the domain that are no rows here.
     rest: Rest,
@@ -106,19 +106,9 @@ impl Ground {
                 usable[place * kinds + kind] = need.may_use(cluster, kind, row);
             }
         }
-        let (is_open, rest) = (!need.counts_all, Rest::default());
+        let takes_all = (0..kinds).any(|kind| need.may_use_all(kind));
+        let (is_open, rest) = (!need.counts_all || takes_all, Rest::default());
         Ground { width, kinds, rows, free, usable, is_open, rest }
-    }
-
-    /// Sums over all nodes, of which counts are known with nothing gone.
-    pub(super) fn sums(&self, need: &Need<'_>, counts: &Counts) -> Sums {
-        let mut sums = Sums::new(self);
-        sums.total.clone_from(&counts.total);
-        sums.sum.clone_from(&counts.sum);
-        for place in 0..self.rows.len() {
-            sums.add_members(self, need, place, 1);
-        }
-        sums
     }
 
     /// Some nodes of the domain, by place in ascending order, with the sums of all of it.
@@ -189,22 +179,30 @@ impl Sums {
             }
         }
         for kind in 0..ground.kinds {
-            self.total[kind] -= ground.fits(need, kind, place);
+            self.add_fits(ground, need, (kind, place), -1);
         }
-        self.add_members(ground, need, place, -1);
     }
 
-    fn add_members(&mut self, ground: &Ground, need: &Need<'_>, place: usize, sign: i64) {
-        let (width, free) = (ground.width, ground.free_at(place));
-        for kind in (0..ground.kinds).filter(|&kind| ground.fits(need, kind, place) > 0) {
+    /// Counts pods of a kind in on a node (`sign` 1), or out (−1). Returns how many fit there.
+    fn add_fits(
+        &mut self,
+        ground: &Ground,
+        need: &Need<'_>,
+        (kind, place): (usize, usize),
+        sign: i64,
+    ) -> i64 {
+        let fits = ground.fits(need, kind, place);
+        if fits > 0 {
+            self.total[kind] += sign * fits;
             let Kind { count, ask, .. } = &need.kinds[kind];
-            let members = &mut self.members[kind * width..][..width];
-            for ((members, &ask), &free) in members.iter_mut().zip(ask).zip(free) {
+            let members = self.members[kind * ground.width..].iter_mut().zip(ask);
+            for ((members, &ask), &free) in members.zip(ground.free_at(place)) {
                 if ask > 0 {
                     *members += sign * (free.max(0) / ask).min(*count);
                 }
             }
         }
+        fits
     }
 }
 
@@ -367,14 +365,26 @@ impl Found {
 impl Counts {
     /// Counts with nothing gone.
     pub(crate) fn new(ground: &Ground, need: &Need<'_>) -> Counts {
-        let Sums { total, sum, .. } = ground.rest.sums.clone().unwrap_or_else(|| Sums::new(ground));
-        let (free, fits) = (ground.free.clone(), vec![0; ground.rows.len() * ground.kinds]);
-        let mut counts = Counts { free, fits, total, sum };
-        for place in 0..ground.rows.len() {
-            counts.add_sum(ground, place, 1);
-            counts.count(ground, need, place);
+        Counts::with_sums(ground, need).0
+    }
+
+    /// Counts with nothing gone, and the sums over all nodes of the domain.
+    pub(super) fn with_sums(ground: &Ground, need: &Need<'_>) -> (Counts, Sums) {
+        let mut sums = ground.rest.sums.clone().unwrap_or_else(|| Sums::new(ground));
+        let (width, kinds) = (ground.width, ground.kinds);
+        for (dimension, sum) in sums.sum.iter_mut().enumerate() {
+            let free = ground.free[dimension.min(ground.free.len())..].iter().step_by(width);
+            let usable = free.enumerate().filter(|(place, _)| ground.is_usable(*place));
+            *sum += usable.map(|(_, free)| i128::from((*free).max(0))).sum::<i128>();
         }
-        counts
+        let mut fits = vec![0; ground.rows.len() * kinds];
+        for (place, fits) in fits.chunks_exact_mut(kinds.max(1)).enumerate() {
+            for (kind, fits) in fits.iter_mut().enumerate() {
+                *fits = sums.add_fits(ground, need, (kind, place), 1);
+            }
+        }
+        let (free, total, sum) = (ground.free.clone(), sums.total.clone(), sums.sum.clone());
+        (Counts { free, fits, total, sum }, sums)
     }
 
     fn add_sum(&mut self, ground: &Ground, place: usize, sign: i128) {

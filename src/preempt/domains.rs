@@ -51,8 +51,7 @@ impl Field {
                 of_row[row] = (domains.len() as u32, place as u32);
             }
             let ground = Ground::new(cluster, search.need, rows);
-            let counts = Counts::new(&ground, search.need);
-            let sums = ground.sums(search.need, &counts);
+            let (counts, sums) = Counts::with_sums(&ground, search.need);
             domains.push(Domain { ground, sums, counts, atoms: Vec::new() });
         }
         Field { domains, of_row, sizes: Sizes::default() }
@@ -114,7 +113,8 @@ pub(super) fn within_budgets(
     admit: Admit<'_>,
     open: &mut Option<Cost>,
 ) -> Result<(), PlaceError> {
-    let mut field = Field::new(search, cluster);
+    // A group that may take nothing counts nothing.
+    let mut field: Option<Field> = None;
     let levels = search.units.classes.len();
     let mut ready = Vec::new();
     for (number, (&ceiling, class)) in search.units.classes.iter().enumerate() {
@@ -127,6 +127,7 @@ pub(super) fn within_budgets(
             continue;
         }
         queue.sort_unstable();
+        let field = field.get_or_insert_with(|| Field::new(search, cluster));
         // What is left goes to this priority and the others, none of which starves.
         let kept = search.steps - search.steps / (levels - number).min(4) as u64;
         search.steps -= kept;
@@ -145,7 +146,7 @@ pub(super) fn within_budgets(
                 }
             }
         }
-        in_domains(search, cluster, &mut field, level, open)?;
+        in_domains(search, cluster, field, level, open)?;
         search.steps += kept;
         if search.best.is_some() {
             break;

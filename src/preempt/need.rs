@@ -344,7 +344,8 @@ impl<'a> Need<'a> {
     pub(crate) fn times(&self, kind: usize, free: &[i64]) -> i64 {
         let ask = &self.kinds[kind].ask;
         // Most nodes are full, and a comparison is cheaper than a division.
-        if free.iter().zip(ask).any(|(free, &ask)| ask > 0 && *free < ask) {
+        // The last resources are the scarce ones.
+        if free.iter().zip(ask).rev().any(|(free, &ask)| ask > 0 && *free < ask) {
             return 0;
         }
         let mut least = MOST;
