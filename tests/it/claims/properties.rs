@@ -201,11 +201,11 @@ fn gangs_are_placed_exactly_where_brute_force_finds_a_way() {
     }
     let Seen { placed, refused, counted, by_pods } = seen;
     assert!(
-        placed > budget::part(250) as u32 && refused > budget::part(300) as usize,
+        placed > budget::of(62, 250) as u32 && refused > budget::of(75, 300) as usize,
         "{placed} {refused}"
     );
     assert!(counted * 100 > refused * 99, "{counted} of {refused} are proven by counts");
-    assert!(by_pods > budget::part(50) as usize, "{by_pods} by pods with claims");
+    assert!(by_pods > budget::of(12, 50) as usize, "{by_pods} by pods with claims");
 }
 
 /// The certificate of a group that is not confined, with one lack.

@@ -209,7 +209,7 @@ fn no_group_of_a_random_stream_runs_for_longer_than_its_time() {
         }
     }
     assert!(
-        ends > budget::part(30) && partial > budget::part(10),
+        ends > budget::of(7, 30) && partial > budget::of(2, 10),
         "{ends} ends, {partial} evictions before"
     );
 }

@@ -355,7 +355,7 @@ fn what_can_move_is_not_evicted_and_no_answer_is_dearer_for_it() {
     println!("{cheaper} cheaper, {both} with victims and moves, {only_victims} with victims alone");
     assert!(
         u64::from(cheaper) > budget::part(100)
-            && u64::from(both) > budget::of(0, 10)
+            && u64::from(both) > budget::part(10)
             && u64::from(only_victims) > budget::part(50)
     );
 }
