@@ -68,7 +68,8 @@ impl Model {
             if elastic { Some(arguments.number("--elastic", 100, 1..=100)?) } else { None };
         let devices = arguments.value("--devices").map(|text| text.split(',').map(String::from));
         let devices: Vec<String> = devices.into_iter().flatten().collect();
-        let rates = arguments.value("--rates").map(rates_of).transpose();
+        let rates = arguments.value("--rates");
+        let rates = rates.map(|text| json_of("--rates", text, read_rates)).transpose();
         let rates = rates.map_err(Mistake::Input)?;
         let dependencies = arguments.flag("--dependencies");
         let numbers = |option: &str, count: usize| -> Result<Option<Vec<f64>>, Mistake> {
@@ -84,16 +85,15 @@ impl Model {
         };
         let watts = numbers("--watts", 2)?.map(|watts| (watts[0], watts[1]));
         let price = numbers("--price", 1)?.map(|price| price[0]);
-        let pools =
-            arguments.value("--autoscale").map(|text| json_of("--autoscale", text)).transpose();
-        let pools = pools.map_err(Mistake::Input)?;
-        let scaled = pools.as_ref().map(Pools::read).transpose().map_err(Mistake::Input)?;
+        let pools = arguments.value("--autoscale");
+        let pools = pools.map(|text| json_of("--autoscale", text, Pools::read)).transpose();
+        let (pools, scaling) = pools.map_err(Mistake::Input)?.unzip();
         let mut put = |key: &str, value: Value| {
             if !value.is_null() {
                 given.insert(key.into(), value);
             }
         };
-        put("autoscale", json!(pools));
+        put("autoscale", json!(scaling));
         put("watts", json!(watts));
         put("price", json!(price));
         put("elastic", json!(elastic));
@@ -112,7 +112,7 @@ impl Model {
             devices,
             watts,
             price,
-            pools: scaled,
+            pools,
             given,
         })
     }
@@ -158,21 +158,20 @@ impl Model {
     }
 }
 
-/// An option's JSON, or a file of it.
-fn json_of(option: &str, text: &str) -> Result<Value, String> {
+/// An option's JSON, or a file of it, as it is read and as it was given.
+fn json_of<T>(
+    option: &str,
+    text: &str,
+    read: impl Fn(&Value) -> Result<T, String>,
+) -> Result<(T, Value), String> {
     let (name, text) = if text.trim_start().starts_with('{') {
         (option, text.to_string())
     } else {
         (text, files::read(text).and_then(|bytes| files::text(text, bytes))?)
     };
-    serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))
-}
-
-/// Tables of rates.
-fn rates_of(text: &str) -> Result<(RateTable, Value), String> {
-    let value = json_of("--rates", text)?;
-    let table = read_rates(&value).map_err(|error| format!("--rates: {error}"))?;
-    Ok((table, value))
+    let value: Value = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+    let read = read(&value).map_err(|error| format!("{name}: {error}"))?;
+    Ok((read, value))
 }
 
 fn rate(at: &str, value: &Value) -> Result<Rate, String> {

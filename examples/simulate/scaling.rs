@@ -54,12 +54,12 @@ pub(crate) struct Pools {
 impl Pools {
     /// Reads `{"every": S, "idle": S, "pools": [{"gpus", "most", "delay", "price", "device"}]}`.
     pub(crate) fn read(value: &Value) -> Result<Pools, String> {
-        let map = value.as_object().ok_or("autoscale: is no object")?;
+        let map = value.as_object().ok_or("is no object")?;
         let known = |keys: &[&str], map: &serde_json::Map<String, Value>| match map
             .keys()
             .find(|key| !keys.contains(&key.as_str()))
         {
-            Some(key) => Err(format!("autoscale: {key:?} is not known")),
+            Some(key) => Err(format!("{key:?} is not known")),
             None => Ok(()),
         };
         known(&["every", "idle", "pools"], map)?;
@@ -67,18 +67,17 @@ impl Pools {
             let found = map.get(key).map_or(default, Value::as_f64);
             found
                 .filter(|number| (0.0..=1e9).contains(number))
-                .ok_or_else(|| format!("autoscale: {key}: is a number from 0 to 1e9"))
+                .ok_or_else(|| format!("{key}: is a number from 0 to 1e9"))
         };
         let list = map.get("pools").and_then(Value::as_array);
-        let list =
-            list.filter(|list| !list.is_empty()).ok_or("autoscale: pools: is a list of them")?;
+        let list = list.filter(|list| !list.is_empty()).ok_or("pools: is a list of them")?;
         let pool = |value: &Value| {
-            let map = value.as_object().ok_or("autoscale: a pool is an object")?;
+            let map = value.as_object().ok_or("a pool is an object")?;
             known(&["gpus", "most", "delay", "price", "device"], map)?;
             let device = map.get("device").map_or(Some(""), Value::as_str);
             Ok(Pool {
                 gpus: number(map, "gpus", Some(8.0))?.max(1.0) as u32,
-                device: device.ok_or("autoscale: device: is a text")?.to_string(),
+                device: device.ok_or("device: is a text")?.to_string(),
                 most: number(map, "most", None)?.min(1e5) as u32,
                 delay: Duration::from_secs_f64(number(map, "delay", Some(0.0))?),
                 price: number(map, "price", Some(0.0))?,
@@ -190,7 +189,7 @@ impl Scaling {
         for owned in &mut self.owned {
             owned.is_there |= cluster.node(&owned.node.name).is_some();
         }
-        // Those that are there may wait for the others, to start a gang together.
+        // Nodes that are there may wait for the others, to start a gang together.
         let more_to_come = self.owned.iter().any(|owned| !owned.is_there);
         for owned in &mut self.owned {
             let node = cluster.node(&owned.node.name);
@@ -222,7 +221,7 @@ impl Scaling {
             return;
         }
         self.looked = Some(now);
-        // What is on its way counts as there.
+        // Nodes on their way count as there.
         let mut cluster = scheduler.cluster().clone();
         for owned in self.owned.iter().filter(|owned| !owned.is_there) {
             let _ = cluster.add_node(owned.node.clone());

@@ -728,6 +728,12 @@ fn fairness_and_goodput_are_those_of_the_definition() {
     }
 }
 
+/// A figure of a cell is a value.
+fn near(cell: &Value, key: &str, value: f64) {
+    let own = cell[key].as_f64().unwrap();
+    assert!((own - value).abs() < 1e-6, "{key}: {own}, not {value}");
+}
+
 #[test]
 fn nodes_are_bought_for_what_waits_and_go_when_idle() {
     let text = "submit,duration,gpus,cluster\n0,1000,8,a\n10,100,8,a\n20,50,16,a\n";
@@ -747,10 +753,6 @@ fn nodes_are_bought_for_what_waits_and_go_when_idle() {
     // first node is free, for the third job, which needs both.
     assert_eq!(cell["starts"], json!([[0, 0], [1, 110_000], [2, 1_100_000]]));
     assert_eq!(cell["nodes_bought"], 2.0);
-    let near = |cell: &Value, key: &str, value: f64| {
-        let own = cell[key].as_f64().unwrap();
-        assert!((own - value).abs() < 1e-6, "{key}: {own}, not {value}");
-    };
     near(&cell, "node_hours_bought", (150.0 + 50.0) / 3_600.0);
     near(&cell, "cost", 2.0);
     // The node that is always there has a price of its own: 8 GPUs for 1,150 s.
@@ -781,10 +783,6 @@ fn bought_nodes_are_of_the_cheapest_kind_and_wait_for_one_another() {
         let own = ["--output", "json", "--autoscale", pools.as_str()];
         cells(&run(&[&base[..], &own, more].concat()))[0].clone()
     };
-    let near = |cell: &Value, key: &str, value: f64| {
-        let own = cell[key].as_f64().unwrap();
-        assert!((own - value).abs() < 1e-6, "{key}: {own}, not {value}");
-    };
     // The first holds the node for all of the time. Two nodes are ordered at 0 for the other, which
     // starts at 200 with the second; the first is there from 10 on. Both go at 230 + 50.
     let text = "submit,duration,gpus,cluster\n0,1000,8,a\n0,30,16,a\n";
@@ -801,7 +799,7 @@ fn bought_nodes_are_of_the_cheapest_kind_and_wait_for_one_another() {
 
 #[test]
 fn tenants_have_quota_of_what_can_be_bought_and_pools_are_racks() {
-    // Of 1 + 3 nodes each tenant has two. The gang needs both in one rack, which the pool is.
+    // Each tenant has two of 1 + 3 nodes. The gang needs both in one rack, which the pool is.
     let jobs = file("tenant.csv", "submit,duration,gpus,cluster\n0,50,16,a\n");
     let config = json!({"jobs": jobs, "format": "philly", "nodes": 1, "starts": true,
         "policy": ["none+tenants", "easy+tenants+preemption+moves", "conservative+tenants"],
@@ -810,8 +808,8 @@ fn tenants_have_quota_of_what_can_be_bought_and_pools_are_racks() {
     assert_eq!(found.len(), 3);
     for cell in &found {
         assert_eq!(cell["starts"], json!([[0, 100_000]]), "{}", cell["policy"]);
-        let cost = cell["cost"].as_f64().unwrap();
-        assert!((cost - 1.0).abs() < 1e-6, "two nodes for 50 s each, not {cost}");
+        // Two nodes for 50 s each.
+        near(cell, "cost", 1.0);
     }
     let again = cells(&run(&["--config", &file("tenant.json", &config.to_string())]));
     let plain = |cell: &Value| {

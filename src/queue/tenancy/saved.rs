@@ -125,7 +125,7 @@ impl SavedTenancy {
             let usage = numbered(&mut tenancy.tenants, usage);
             tenancy.ask(id, leaf, usage);
         }
-        // What is charged and asked keeps a queue that drains.
+        // Charges and requests keep a queue that drains.
         saved.tenants.drain(&mut tenancy.tenants);
         let tree = tenancy.tenants.tree();
         let places = saved.moved.iter().filter_map(|(kind, queue, flavor, resource)| {

@@ -74,17 +74,14 @@ impl Tenancy {
         });
     }
 
-    /// Counts the request of a group that was refused, where requests are divided by. Requests are no
-    /// reason for a queue that is being removed to stay.
+    /// Counts the request of a group that was refused, where requests are divided by.
     pub(in crate::queue) fn ask_for_quota(&mut self, owners: Owners<'_>, id: GroupId) {
         if !self.tenants.counts_requests() {
             return;
         }
         let Some(claim) = self.group_claim(owners, id) else { return };
         if let Some(leaf) = self.leaf(&claim.claim.queue) {
-            let drains = self.tenants.tree().is_draining(leaf);
-            let usage =
-                if drains { Usage::default() } else { self.tenants.requested(leaf, &claim.claim) };
+            let usage = self.tenants.requested(leaf, &claim.claim);
             self.ask(id, leaf, usage);
         }
     }
@@ -123,10 +120,10 @@ impl Tenancy {
         }
     }
 
-    /// Counts the request of a group that waits.
+    /// Counts the request of a group that waits; it is no reason for a queue that is being removed to stay.
     pub(super) fn ask(&mut self, id: GroupId, leaf: QueueId, usage: Usage) {
         self.unask(id);
-        if usage.is_empty() {
+        if usage.is_empty() || self.tenants.tree().is_draining(leaf) {
             return;
         }
         for &(of, amount) in &usage {
