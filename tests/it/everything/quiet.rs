@@ -41,8 +41,11 @@ impl World {
         }
         self.poll();
         self.check();
-        let whole = self.gangs.iter().filter(|(_, gang)| gang.started && gang.below.is_none());
-        let whole = whole.map(|(name, _)| name.clone()).collect();
+        // One of which too few pods are left, wherever they are, will not be whole again.
+        let is_whole = |(name, gang): &(&String, &Gang)| {
+            gang.started && gang.below.is_none() && self.counts(name, &gang.tree, |_| true)
+        };
+        let whole = self.gangs.iter().filter(is_whole).map(|(name, _)| name.clone()).collect();
         self.quiet = Some(Quiet { whole, ..Quiet::default() });
         let end = self.now.after(HORIZON);
         for round in 0.. {

@@ -39,7 +39,10 @@ impl World {
     }
 
     pub(super) fn sums(&self, owner: usize) -> Sums {
-        let leaves = self.leaves_used(owner);
+        self.sums_of(self.leaves_used(owner))
+    }
+
+    fn sums_of(&self, leaves: BTreeMap<String, i64>) -> Sums {
         let mut sums = Sums { used: leaves.clone(), drawn: leaves, subtree: BTreeMap::new() };
         self.add_up("root", &mut sums);
         sums
@@ -136,7 +139,19 @@ impl World {
             return;
         }
         let (theirs, own) = (&self.gangs[root].tree.queue, &self.gangs[by].tree.queue);
-        let sums = self.sums(owner);
+        // So does what is kept for units that have left their nodes to move.
+        let mut used = self.leaves_used(owner);
+        for (name, gang) in self.gangs.iter().filter(|(name, _)| self.moved.contains(*name)) {
+            let queue = &gang.tree.queue;
+            if gang.owner == owner && self.processes[owner].knows_queue(queue) {
+                let pending = self.members(name).filter(|(name, pod)| {
+                    pod.node.is_none() && !pod.finished && !self.is_in_flight(name)
+                });
+                let kept: i64 = pending.map(|(_, pod)| pod.gpus()).sum();
+                *used.entry(queue.clone()).or_default() += kept;
+            }
+        }
+        let sums = self.sums_of(used);
         let (path, other) = (self.path(theirs), self.path(own));
         for at in path.iter().take_while(|at| !other.contains(at)) {
             assert!(
