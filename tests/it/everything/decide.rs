@@ -88,6 +88,15 @@ impl World {
             }
             Decided::Move { ticket, by, units, places } => {
                 self.check_moves(owner, ticket, &by, &units);
+                for unit in &units {
+                    let Some(root) = self.pods.get(&unit.pods[0]).and_then(|pod| pod.root.clone())
+                    else {
+                        continue;
+                    };
+                    let known = self.places.entry(root).or_default();
+                    known.0 = self.now;
+                    known.1.extend(unit.to.iter().cloned());
+                }
                 self.ask(owner, ticket, &by, units, &places);
             }
             Decided::Cancel { ticket, units } => {
@@ -168,6 +177,7 @@ impl World {
                 self.check_quota(owner, group);
             }
             self.moved.remove(group);
+            self.places.remove(group);
             self.claiming.remove(&(owner, group.clone()));
             if self.claims.remove(&(owner, group.clone())).is_some() {
                 self.counts.served += 1;

@@ -39,10 +39,7 @@ impl World {
     }
 
     pub(super) fn sums(&self, owner: usize) -> Sums {
-        self.sums_of(self.leaves_used(owner))
-    }
-
-    fn sums_of(&self, leaves: BTreeMap<String, i64>) -> Sums {
+        let leaves = self.leaves_used(owner);
         let mut sums = Sums { used: leaves.clone(), drawn: leaves, subtree: BTreeMap::new() };
         self.add_up("root", &mut sums);
         sums
@@ -139,23 +136,18 @@ impl World {
             return;
         }
         let (theirs, own) = (&self.gangs[root].tree.queue, &self.gangs[by].tree.queue);
-        // So does what is kept for units that have left their nodes to move.
-        let mut used = self.leaves_used(owner);
-        for (name, gang) in self.gangs.iter().filter(|(name, _)| self.moved.contains(*name)) {
-            let queue = &gang.tree.queue;
-            if gang.owner == owner && self.processes[owner].knows_queue(queue) {
-                let pending = self.members(name).filter(|(name, pod)| {
-                    pod.node.is_none() && !pod.finished && !self.is_in_flight(name)
-                });
-                let kept: i64 = pending.map(|(_, pod)| pod.gpus()).sum();
-                *used.entry(queue.clone()).or_default() += kept;
-            }
-        }
-        let sums = self.sums_of(used);
+        let sums = self.sums(owner);
         let (path, other) = (self.path(theirs), self.path(own));
+        // So does what is kept for units that have left their nodes to move, also if their pods are gone.
+        let is_kept = |at: &String| {
+            let mut gangs = self.gangs.iter().filter(|(_, gang)| gang.owner == owner);
+            gangs.any(|(name, gang)| {
+                self.places.contains_key(name) && self.path(&gang.tree.queue).contains(at)
+            })
+        };
         for at in path.iter().take_while(|at| !other.contains(at)) {
             assert!(
-                sums.drawn[at] > sums.subtree[at],
+                sums.drawn[at] > sums.subtree[at] || is_kept(at),
                 "{root} goes for {by}, and {at} uses {} of {} that are guaranteed: {}",
                 sums.drawn[at],
                 sums.subtree[at],

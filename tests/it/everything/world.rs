@@ -142,6 +142,8 @@ pub(super) struct World {
     pub(super) begun: BTreeSet<(usize, Ticket, String)>,
     /// Groups of which units have left to move, until they are bound again.
     pub(super) moved: BTreeSet<String>,
+    /// The nodes of the places of units that move, by group, and when they were decided on.
+    pub(super) places: BTreeMap<String, (Time, BTreeSet<String>)>,
     /// Pods whose eviction has failed at some time.
     pub(super) failed: BTreeSet<String>,
     /// Bindings that a node refused: the scheduler, the node, the pod, and when.
@@ -178,6 +180,7 @@ impl World {
             asked: BTreeMap::new(),
             begun: BTreeSet::new(),
             moved: BTreeSet::new(),
+            places: BTreeMap::new(),
             failed: BTreeSet::new(),
             refused: Vec::new(),
             quota_changed: Time::ZERO,

@@ -284,3 +284,21 @@ fn a_pod_in_place_of_one_on_a_lost_node_takes_its_room_at_later_times_too() {
     assert_eq!(bind_all(&mut scheduler, at(4)), ["default/g"]);
     assert_eq!(promised(&scheduler), [("wide".to_owned(), at(1_000))]);
 }
+
+/// The first of the line had room by the sums and no place, ever, and kept the room from the next.
+#[test]
+fn a_group_that_never_has_a_place_takes_no_room_from_those_behind_it() {
+    let mut scheduler = under(Backfill::conservative(), 2, 8);
+    for node in ["n0000", "n0001"] {
+        let pod = Pod::new().name(node).request(GPU, 4).on(node);
+        scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(0)).unwrap();
+    }
+    let wide = PodGroup::gang("wide", 1).pods(1, Pod::new().request(GPU, 8)).priority(1);
+    let mixed = PodGroup::gang("mixed", 1)
+        .pods(1, Pod::new().request(GPU, 3))
+        .pods(1, Pod::new().request(GPU, 1));
+    scheduler.handle_group(wide, at(1)).unwrap();
+    scheduler.handle_group(mixed, at(1)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(1)).len(), 1);
+    assert_eq!(promised(&scheduler), []);
+}
