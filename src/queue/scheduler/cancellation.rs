@@ -31,6 +31,7 @@ impl Scheduler {
                 self.timers.insert((deadline, Timer::Below(root)));
             }
             self.set_leaving(root, false);
+            self.groups.partners_mut().set_stale(root, true);
             self.facts.note(Fact::GroupChanged(root));
         }
     }
@@ -153,12 +154,30 @@ impl Scheduler {
     pub(super) fn drop_due_beyond_budgets(&mut self, ticket: Ticket) {
         let now = self.world.now();
         let back = self.removals.take_due_beyond_budgets(self.world.cluster(), ticket, now);
-        let Some(by) = back.first().map(Removal::by) else { return };
+        self.search_in_place_of(ticket, back);
+    }
+
+    /// Cancels what is still to move of a decision if its next unit would break a budget. Returns
+    /// whether it did.
+    pub(super) fn drop_moves_beyond_budgets(
+        &mut self,
+        (by, ticket): (GroupId, Ticket),
+        name: &str,
+    ) -> bool {
+        let cluster = self.world.cluster();
+        let back = self.removals.take_moves_beyond_budgets(cluster, (by, ticket), name);
+        self.search_in_place_of(ticket, back)
+    }
+
+    /// Cancels units of a decision, and has others searched at once. Returns whether there are any.
+    fn search_in_place_of(&mut self, ticket: Ticket, back: Vec<Removal>) -> bool {
+        let Some(by) = back.first().map(Removal::by) else { return false };
         self.cancel_units(ticket, back);
         self.holds.set_due();
         if let Some(queued) = self.groups.get_mut(&by) {
-            queued.set_no_search_before(now);
+            queued.set_no_search_before(self.world.now());
         }
+        true
     }
 }
 

@@ -117,7 +117,9 @@ impl Scheduler {
             let Some((by, name)) = next.map(|own| (own.by(), String::from(own.name()))) else {
                 break;
             };
-            if !is_stopping && !self.may_move_now(by, ticket, &name) {
+            if !is_stopping && !self.may_move_now(by, ticket, &name)
+                || self.drop_moves_beyond_budgets((by, ticket), &name)
+            {
                 break;
             }
             asked.extend(self.removals.ask_move(ticket, &name, until));

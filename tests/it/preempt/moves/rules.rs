@@ -328,7 +328,7 @@ fn a_layout_of_all_that_fails_where_somebody_may_not_return_proves_nothing() {
     let cordoned = cluster.node("old").unwrap().to_node().unschedulable();
     cluster.update_node(&cordoned).unwrap();
     let (known, gang) = (RunningWork::new(), gang(1, 8));
-    let framework = Framework::builder().filter(Fit).filter(NodeUnschedulable).build();
+    let framework = Framework::builder().filter(Fit).filter(NodeUnschedulable).build().unwrap();
     let mut planner = PreemptingPlanner::new();
     let mut words = Vec::new();
     for steps in [1, 3, 20, 40, 70, 100, 20_000] {
