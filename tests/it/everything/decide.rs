@@ -232,8 +232,13 @@ impl World {
                     self.asks.iter().find(|ask| ask.owner == owner && ask.pods.contains(pod));
                 assert!(again.is_none(), "{pod} is asked for twice: {again:?}");
             }
-            let unit_pods = unit.pods.iter().cloned().collect();
-            self.asked.insert((owner, ticket, unit.name.clone()), unit_pods);
+            let place = |(at, pod): (usize, &String)| {
+                let to = unit.to.get(at).map(|to| (to.clone(), self.pods[pod].gpus()));
+                (pod.clone(), to)
+            };
+            let unit_pods = unit.pods.iter().enumerate().map(place);
+            // Only its rest is asked for again.
+            self.asked.entry((owner, ticket, unit.name.clone())).or_default().extend(unit_pods);
             let begun = unit.pods.iter().any(|pod| self.pods[pod].deleting);
             let to = unit.pods.iter().cloned().zip(unit.to.iter().cloned()).collect();
             self.asks.push(Ask {

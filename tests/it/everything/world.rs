@@ -87,6 +87,9 @@ pub(super) struct Ask {
     pub(super) begun: bool,
 }
 
+/// A place that a unit moves to: the node, and the GPUs of the pod.
+pub(super) type Place = (String, i64);
+
 /// Fate of a pod that leaves its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
@@ -136,8 +139,8 @@ pub(super) struct World {
     pub(super) claiming: BTreeSet<(usize, String)>,
     /// Plans that a permit holds: since when.
     pub(super) held: BTreeMap<(usize, String), Time>,
-    /// Units asked for before, by ticket, with their pods.
-    pub(super) asked: BTreeMap<(usize, Ticket, String), BTreeSet<String>>,
+    /// Units asked for before, by ticket, with their pods and the places of these, if they move.
+    pub(super) asked: BTreeMap<(usize, Ticket, String), BTreeMap<String, Option<Place>>>,
     /// Units of these of which a pod has terminated or gone since.
     pub(super) begun: BTreeSet<(usize, Ticket, String)>,
     /// Groups of which units have left to move, until they are bound again.
@@ -414,7 +417,7 @@ impl World {
 
     /// Units of which this pod is one have begun to go.
     pub(super) fn note_begun(&mut self, pod: &str) {
-        let units = self.asked.iter().filter(|(_, pods)| pods.contains(pod));
+        let units = self.asked.iter().filter(|(_, pods)| pods.contains_key(pod));
         self.begun.extend(units.map(|(unit, _)| unit.clone()));
     }
 

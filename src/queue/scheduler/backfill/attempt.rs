@@ -54,6 +54,7 @@ impl Scheduler {
             return Tried::Left;
         }
         self.holds.forget_nomination(id);
+        self.forget_class(id);
         self.try_start(id, KnownRoom::Unknown, Some(plan))
     }
 }
