@@ -140,8 +140,8 @@ impl Removals {
             .collect()
     }
 
-    /// Takes out what is still to move of a decision if its next unit would break a budget, that has
-    /// changed since the decision. Budgets count the unit otherwise.
+    /// Takes the units out that are still to move for a decision, if the next would break a budget as
+    /// it is now. Budgets count the next otherwise.
     pub(in crate::queue) fn take_moves_beyond_budgets(
         &mut self,
         cluster: &Cluster,

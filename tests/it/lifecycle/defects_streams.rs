@@ -83,53 +83,27 @@ fn a_group_that_has_finished_is_no_partner() {
     assert_eq!(scheduler.state("default/old"), Some(GroupState::Finished));
 }
 
-/// Three groups on one node, each with a member to spare that waits. The first and the last are partners.
-fn partners_and_another() -> Scheduler {
-    let mut scheduler = scheduler(gpus(1, 3), |own| {
-        own.preemption = Some(PreemptionSettings::new());
-    });
-    for (name, partner) in [("a", None), ("b", None), ("c", Some("a"))] {
-        let mut group = gang(name, 1).pods(1, gpu()).keep_running().evicted_whole();
-        group.gang_group =
-            partner.map(|name| ObjectName::new("default", name)).into_iter().collect();
-        scheduler.handle_group(group, at(0)).unwrap();
-        scheduler.handle_event(seen(name), at(0)).unwrap();
-    }
-    assert!(scheduler.poll_decision(at(0)).is_none());
-    scheduler
-}
-
-/// The first member of a group on the node.
-fn seen(group: &str) -> Event {
-    let pod = gpu().name(format!("{group}-0")).in_group(group).on("n0000");
-    Event::PodChanged { pod, version: 0 }
-}
-
-/// Everything, seed 6909. A partner of a group that lost its node was looked at with it by the scheduler
-/// that went on from a save, and in its turn by the one that was saved.
+/// Everything, seed 6909. A node takes a pod of three groups, of which the first and the last are
+/// partners. The scheduler that went on from a save looked at these together, the one that was saved at
+/// each in its turn.
 #[test]
-fn groups_that_change_together_change_in_the_same_order_after_a_restart() {
-    type Act = fn(&mut Scheduler);
-    let lost: Act = |scheduler| {
-        let event = Event::NodeRemoved { name: "n0000".into(), version: 0 };
-        scheduler.handle_event(event, at(2)).unwrap();
-    };
-    let stay: Act = |scheduler| scheduler.handle_group_removed("default/new", at(2)).unwrap();
-    for (act, claims) in [(lost, false), (stay, true)] {
-        let mut scheduler = partners_and_another();
-        if claims {
-            scheduler.handle_group(wide("new", 3).priority(5), at(1)).unwrap();
-            let next = scheduler.poll_decision(at(1));
-            assert!(matches!(next, Some(Decision::Evict { .. })), "{next:?}");
-        }
-        let text = serde_json::to_string(&scheduler.save()).unwrap();
-        let saved: SavedScheduler = serde_json::from_str(&text).unwrap();
-        let mut again = Scheduler::restore(saved, Framework::default(), PriorityThenTime);
-        let [one, other] = [&mut scheduler, &mut again].map(|scheduler| {
-            act(scheduler);
-            std::iter::from_fn(|| scheduler.poll_event()).collect::<Vec<_>>()
-        });
-        assert!(one.len() > 3, "{one:?}");
-        assert_eq!(one, other);
+fn groups_that_lose_a_node_change_in_the_same_order_after_a_restart() {
+    let mut scheduler = scheduler(gpus(1, 3), |_| {});
+    for (name, partner) in [("a", None), ("b", None), ("c", Some("a"))] {
+        let mut group = gang(name, 1).keep_running();
+        group.gang_group.extend(partner.map(|name| ObjectName::new("default", name)));
+        scheduler.handle_group(group, at(0)).unwrap();
+        assert_eq!(bind_all(&mut scheduler, at(0)).len(), 1);
     }
+    while scheduler.poll_event().is_some() {}
+    let text = serde_json::to_string(&scheduler.save()).unwrap();
+    let saved: SavedScheduler = serde_json::from_str(&text).unwrap();
+    let mut again = Scheduler::restore(saved, Framework::default(), PriorityThenTime);
+    let [one, other] = [&mut scheduler, &mut again].map(|scheduler| {
+        let event = Event::NodeRemoved { name: "n0000".into(), version: 0 };
+        scheduler.handle_event(event, at(1)).unwrap();
+        std::iter::from_fn(|| scheduler.poll_event()).collect::<Vec<_>>()
+    });
+    assert!(one.len() >= 3, "{one:?}");
+    assert_eq!(one, other);
 }
