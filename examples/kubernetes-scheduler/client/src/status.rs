@@ -1,6 +1,7 @@
 //! Notes for people: conditions of groups and pods, events.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -156,6 +157,19 @@ impl Note {
     pub fn pod_scheduled(pod: &Placement) -> Note {
         Note::PodScheduled(pod.clone())
     }
+
+    /// The uid of its object.
+    fn uid(&self) -> &str {
+        match self {
+            Note::Group { group: object, .. }
+            | Note::Pod { pod: object, .. }
+            | Note::Nominated { pod: object, .. }
+            | Note::Preempted { group: object, .. }
+            | Note::Status { object, .. } => &object.uid,
+            Note::PodScheduled(pod) => &pod.uid,
+            Note::Several(_) => "",
+        }
+    }
 }
 
 /// Pods of one group that have events of their own; the first tells how many more wait for the same reason.
@@ -164,24 +178,73 @@ const PODS_WITH_EVENTS: usize = 16;
 /// The most requests in flight: bindings come first.
 const IN_FLIGHT: usize = 8;
 
+/// Notes that wait. Those about one object are written one after the other, in the order in which they came:
+/// a condition that is tried again would else replace a later one.
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Note>,
+    /// Notes behind one that is being written, by uid of the object.
+    behind: BTreeMap<String, VecDeque<Note>>,
+}
+
+impl Line {
+    fn add(&mut self, note: Note) {
+        match note {
+            Note::Several(notes) => notes.into_iter().for_each(|note| self.add(note)),
+            note => self.waiting.push_back(note),
+        }
+    }
+
+    /// The next note that may be written, and the uid of its object.
+    fn take(&mut self) -> Option<(String, Note)> {
+        while let Some(note) = self.waiting.pop_front() {
+            let uid = note.uid().to_owned();
+            match self.behind.entry(uid.clone()) {
+                Entry::Occupied(mut behind) => behind.get_mut().push_back(note),
+                Entry::Vacant(free) => {
+                    free.insert(VecDeque::new());
+                    return Some((uid, note));
+                }
+            }
+        }
+        None
+    }
+
+    /// The note about an object is written.
+    fn done(&mut self, uid: &str) {
+        for note in self.behind.remove(uid).into_iter().flatten().rev() {
+            self.waiting.push_front(note);
+        }
+    }
+}
+
 /// Writes notes until there are no more to come.
 pub async fn run(writer: Writer, mut notes: UnboundedReceiver<Note>) {
     let mut requests = JoinSet::new();
-    while let Some(note) = notes.recv().await {
-        let mut several = vec![note];
-        while let Some(note) = several.pop() {
-            if let Note::Several(more) = note {
-                several.extend(more);
-                continue;
-            }
-            while requests.len() >= IN_FLIGHT {
-                requests.join_next().await;
-            }
+    let mut line = Line::default();
+    let mut open = true;
+    while open || !requests.is_empty() {
+        while requests.len() < IN_FLIGHT
+            && let Some((uid, note)) = line.take()
+        {
             let writer = writer.clone();
-            requests.spawn(async move { write(&writer, note).await });
+            requests.spawn(async move {
+                write(&writer, note).await;
+                uid
+            });
+        }
+        tokio::select! {
+            note = notes.recv(), if open => match note {
+                Some(note) => line.add(note),
+                None => open = false,
+            },
+            Some(done) = requests.join_next(), if !requests.is_empty() => {
+                if let Ok(uid) = done {
+                    line.done(&uid);
+                }
+            }
         }
     }
-    while requests.join_next().await.is_some() {}
 }
 
 async fn write(writer: &Writer, note: Note) {
@@ -311,5 +374,37 @@ async fn event(
             None
         }
         Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_about_one_object_are_written_one_after_the_other() {
+        let group = |uid: &str| ObjectRef::new("default".into(), uid.into(), uid.into());
+        let refused = |uid: &str| Note::unschedulable(vec![group(uid)], Vec::new(), "no room");
+        let mut line = Line::default();
+        line.add(refused("a"));
+        line.add(Note::group_scheduled(group("a")));
+        line.add(Note::group_scheduled(group("b")));
+        let next = |line: &mut Line| match line.take() {
+            Some((uid, Note::Group { scheduled, .. })) => Some((uid, scheduled)),
+            Some(other) => panic!("{other:?}"),
+            None => None,
+        };
+        assert_eq!(next(&mut line), Some(("a".into(), false)));
+        assert_eq!(next(&mut line), Some(("b".into(), true)));
+        assert_eq!(next(&mut line), None, "the first about a is under way");
+        line.add(refused("b"));
+        line.done("a");
+        assert_eq!(next(&mut line), Some(("a".into(), true)));
+        assert_eq!(next(&mut line), None);
+        line.done("a");
+        line.done("b");
+        assert_eq!(next(&mut line), Some(("b".into(), false)));
+        line.done("b");
+        assert!(line.behind.is_empty() && line.take().is_none());
     }
 }

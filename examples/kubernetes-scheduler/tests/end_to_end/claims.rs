@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::restarts::Random;
 use crate::scenario::{CONFIGURATION, Cluster, NAME, SOON, scenario};
 use crate::support::objects::{self, Gang};
+use crate::support::random::Random;
 
 const DRIVER: &str = "gpu.example.com";
 const CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";

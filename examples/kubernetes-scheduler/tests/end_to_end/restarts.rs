@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::scenario::{BINDING_TIMEOUT, CONFIGURATION, SOON, note, scenario};
 use crate::support::ledger::Book;
 use crate::support::objects::Gang;
+use crate::support::random::Random;
 
 /// Gangs of 64 pods: 3,008 pods.
 const GANGS: usize = 47;
@@ -12,19 +13,6 @@ const PODS: usize = 64;
 
 /// Times that the scheduler is killed.
 const KILLS: usize = 20;
-
-/// A random number generator (xorshift64*), so that a failed run can be repeated with its seed.
-pub struct Random(pub u64);
-
-impl Random {
-    /// A number below a bound.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
-    }
-}
 
 #[test]
 fn killed_twenty_times_at_random_moments() {

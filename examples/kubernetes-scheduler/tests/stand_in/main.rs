@@ -5,14 +5,17 @@
 
 mod claims;
 mod ends;
+mod inspector;
 mod live;
 mod operator;
 mod packaging;
 mod perf;
-#[path = "../support/program.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod program;
 mod releases;
 mod server;
+#[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod support;
 mod wire;
 mod world;
+
+use support::program;

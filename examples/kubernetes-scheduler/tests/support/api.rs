@@ -78,6 +78,11 @@ impl Api {
                 Ok(answer) => return answer,
                 Err(Failure::Refused(409, _)) if *method == Method::POST => break,
                 Err(Failure::Refused(404, _)) if *method == Method::DELETE => break,
+                // A server that has just begun has not read all that its admission needs.
+                Err(Failure::Refused(403, message)) if message.contains("not yet ready") => {
+                    assert!(begin.elapsed() < PATIENCE, "{method} {path}: {message}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
                 Err(Failure::Refused(code, message)) if code != 429 && code < 500 => {
                     panic!("{method} {path}: {code} {message}")
                 }

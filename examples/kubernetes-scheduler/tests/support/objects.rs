@@ -1,8 +1,12 @@
 //! Objects as a test writes them, and quantities as it reads them.
 
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use http::Method;
 use serde_json::{Value, json};
 
-use super::api::Api;
+use super::api::{Api, Failure, IN_FLIGHT};
 
 /// The label whose value the pods of a gang with a rack constraint share.
 pub const RACK: &str = "topology.kubernetes.io/rack";
@@ -155,7 +159,10 @@ fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// Deletes the pods and groups of all namespaces.
+/// Claims of devices in all namespaces.
+const CLAIMS: &str = "/apis/resource.k8s.io/v1/resourceclaims";
+
+/// Deletes the pods, groups and claims of all namespaces.
 pub async fn clear_pods(api: &Api) {
     let path = |collection: fn(&str) -> String, object: &Value| {
         format!("{}/{}", collection(meta(object, "namespace")), meta(object, "name"))
@@ -163,11 +170,34 @@ pub async fn clear_pods(api: &Api) {
     let list = api.list("/api/v1/pods").await;
     let list: Vec<String> = list.iter().map(|pod| path(pods, pod)).collect();
     api.delete_all(&list).await;
-    // Where kube-controller-manager does not run, nothing else takes the finalizer off.
-    let list = api.list("/apis/scheduling.k8s.io/v1alpha2/podgroups").await;
-    let list: Vec<String> = list.iter().map(|group| path(groups, group)).collect();
-    api.patch_all(&list, &json!({"metadata": {"finalizers": null}})).await;
-    api.delete_all(&list).await;
+    // Where kube-controller-manager does not run, nothing else takes the finalizers off; and claims of pods
+    // that are gone would keep their devices.
+    let mut list = api.list("/apis/scheduling.k8s.io/v1alpha2/podgroups").await;
+    let mut held: Vec<String> = list.iter().map(|group| path(groups, group)).collect();
+    list = api.list(CLAIMS).await;
+    held.extend(list.iter().map(|claim| path(claims, claim)));
+    free_all(api, &held).await;
+    api.delete_all(&held).await;
+}
+
+/// The path of a namespace's claims of devices.
+fn claims(namespace: &str) -> String {
+    CLAIMS.replace("/v1/", &format!("/v1/namespaces/{namespace}/"))
+}
+
+/// Takes the finalizers off the objects at many paths; one that is gone meanwhile needs none.
+async fn free_all(api: &Api, paths: &[String]) {
+    let change = json!({"metadata": {"finalizers": null}});
+    stream::iter(paths)
+        .for_each_concurrent(IN_FLIGHT, async |path| {
+            loop {
+                match api.send::<Value>(&Method::PATCH, path, Some(&change)).await {
+                    Ok(_) | Err(Failure::Refused(404, _)) => return,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                }
+            }
+        })
+        .await;
 }
 
 /// Deletes all nodes.

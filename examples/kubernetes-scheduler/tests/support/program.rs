@@ -104,7 +104,8 @@ impl Drop for Program {
 pub struct Usage {
     /// CPU seconds, of user and system.
     pub cpu: f64,
-    /// Peak of the resident memory in MiB.
+    /// Resident memory in MiB, and its peak.
+    pub resident_mib: u64,
     pub peak_mib: u64,
 }
 
@@ -128,9 +129,15 @@ impl Usage {
     /// The use of a process that runs.
     pub fn of(pid: u32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-        let peak_kib: u64 = peak.split_whitespace().next()?.parse().ok()?;
-        Some(Self { cpu: cpu(&stat(&format!("/proc/{pid}/stat"))?), peak_mib: peak_kib / 1024 })
+        let mib = |field: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+            Some(line.split_whitespace().next()?.parse::<u64>().ok()? / 1024)
+        };
+        Some(Self {
+            cpu: cpu(&stat(&format!("/proc/{pid}/stat"))?),
+            resident_mib: mib("VmRSS:")?,
+            peak_mib: mib("VmHWM:")?,
+        })
     }
 }
 
