@@ -231,7 +231,6 @@ impl Scheduler {
         let nodes: Vec<String> = placeholders.iter().map(|(_, node)| node.clone()).collect();
         self.note_pods_on(&nodes);
         self.holds.claim(gang, plan.clone(), (now, until), placeholders, quota);
-        gang.iter().for_each(|own| self.forget_class(*own));
         self.timers.insert((until, Timer::Reservation(id)));
         self.report.count(|metrics| &mut metrics.preemptions);
         let (count, pods) = (victims.len(), wanted.len());

@@ -65,7 +65,6 @@ impl Scheduler {
         let Some(queued) = self.groups.get(&id) else { return };
         let waits = queued.phase().waits();
         self.holds.nominate(id, plan, (since, until), !waits);
-        self.forget_class(id);
         if waits {
             self.timers.insert((until, Timer::Reservation(id)));
         }
@@ -109,7 +108,6 @@ impl Scheduler {
             return false;
         }
         self.holds.forget_unless_claimed(id);
-        self.forget_class(id);
         self.end_reservation(id, ReservationEnd::Outranked);
         true
     }

@@ -53,7 +53,6 @@ impl Scheduler {
         }
         // The groups had no wake condition, since they were tried after every change.
         for &own in owners {
-            self.forget_class(own);
             let asleep = self
                 .groups
                 .get(&own)

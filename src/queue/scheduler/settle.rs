@@ -80,7 +80,8 @@ impl Scheduler {
         self.groups.partners_mut().count_checked(1);
         self.settle_phase(id, own);
         self.backfill.note_group(id);
-        self.forget_class(id);
+        let key = self.groups.get(&id).and_then(|queued| queued.key());
+        self.backfill.forget_demand(key);
         if self.holds.promise(id).is_some() {
             self.backfill.note_changed(id);
         }
@@ -88,12 +89,6 @@ impl Scheduler {
         let backs_off = |queued: &QueuedGroup| matches!(queued.phase(), Phase::BackingOff(_));
         let is_stale = self.groups.get(&id).is_some_and(backs_off);
         self.groups.partners_mut().set_stale(id, is_stale);
-    }
-
-    /// The members or the nomination of a group have changed: its class in the line is found anew.
-    pub(super) fn forget_class(&mut self, id: GroupId) {
-        let key = self.groups.get(&id).and_then(|queued| queued.key());
-        self.backfill.forget_demand(key);
     }
 
     /// Recomputes the phase of a group, and of those partners that it concerns.

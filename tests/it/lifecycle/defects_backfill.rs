@@ -54,43 +54,6 @@ fn tenants(nominal: i64, patience: u64) -> Tenants {
     tenants
 }
 
-/// Everything, seed 9960. A group whose nomination had ended was still tried by itself, in place of its
-/// class, and by a scheduler that went on from a save it was not.
-#[test]
-fn a_group_is_of_its_class_again_when_its_nomination_has_ended() {
-    let nodes = 3;
-    let mut scheduler = under(Backfill::easy(), nodes, 4);
-    let mut old = PodGroup::basic("old").run_time_estimate(Duration::from_secs(10_000));
-    for node in 0..nodes {
-        let pod = Pod::new().request(GPU, 3).name(format!("old-{node}"));
-        old = old.pod(pod.on(format!("n000{node}")));
-    }
-    scheduler.handle_group(old, at(0)).unwrap();
-    stranger(&mut scheduler, "other", 1, at(0));
-    let wide = |name: &str, gpus| PodGroup::gang(name, 1).pods(1, Pod::new().request(GPU, gpus));
-    scheduler.handle_group(wide("head", 4).priority(5), at(1)).unwrap();
-    let small = wide("small", 2).run_time_estimate(Duration::from_secs(60));
-    let empty = gpus(nodes, 4);
-    let plan = Planner::new().place(&empty, &Framework::default(), Request::new(&small)).unwrap();
-    scheduler.handle_group(small, at(1)).unwrap();
-    scheduler.handle_nomination(plan.plan().unwrap().clone(), at(1)).unwrap();
-    quiet(&mut scheduler, at(1));
-    assert_eq!(scheduler.reservations().len(), 1);
-    quiet(&mut scheduler, at(302));
-    assert!(scheduler.reservations().is_empty());
-    let text = serde_json::to_string(&scheduler.save()).unwrap();
-    let saved: SavedScheduler = serde_json::from_str(&text).unwrap();
-    let mut again = Scheduler::restore(saved, Framework::default(), PriorityThenTime);
-    // Three GPUs are free then, and one on a node at most.
-    let attempts = [&mut scheduler, &mut again].map(|scheduler| {
-        let before = scheduler.metrics().attempts;
-        delete(scheduler, "other", at(303));
-        quiet(scheduler, at(303));
-        scheduler.metrics().attempts - before
-    });
-    assert_eq!(attempts[0], attempts[1]);
-}
-
 fn used(scheduler: &Scheduler) -> i64 {
     let status: QueueStatus = scheduler.queue_status("q").unwrap();
     status.report.resources[0].sums.used

@@ -54,7 +54,6 @@ impl Scheduler {
             return Tried::Left;
         }
         self.holds.forget_nomination(id);
-        self.forget_class(id);
         self.try_start(id, KnownRoom::Unknown, Some(plan))
     }
 }
