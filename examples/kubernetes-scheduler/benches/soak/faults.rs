@@ -136,7 +136,7 @@ pub async fn kill_scheduler(lives: &Mutex<Lives<'_>>, every: Duration, time: Dur
     }
 }
 
-/// What was done to the server.
+/// Trouble that the server had.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerTrouble {
     pub kills: usize,

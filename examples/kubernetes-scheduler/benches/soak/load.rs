@@ -123,7 +123,7 @@ impl World {
     }
 }
 
-/// What the load is asked for.
+/// The task of the load.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// CPUs of the cluster.

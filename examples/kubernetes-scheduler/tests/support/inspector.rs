@@ -1,4 +1,4 @@
-//! What holds in a cluster whatever happens to it, judged from objects of the API alone. Nothing here knows
+//! Rules that hold in a cluster whatever happens to it, judged from objects of the API alone. Nothing here knows
 //! who made them, who binds them, or what is done to the server.
 
 use std::collections::{BTreeMap, BTreeSet};
