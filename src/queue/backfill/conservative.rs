@@ -5,7 +5,7 @@
 //! one after the other. A group whose time has no place is tried at the next one. If a promise
 //! would come later by that, or nodes are shared, groups are moved one at a time instead.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::BackfillLine;
@@ -44,8 +44,35 @@ impl BackfillLine {
         Needs::of(self, reads, line)
     }
 
-    /// Starts by the sums: each at its earliest.
+    /// Starts by the sums, each with its place; `None` if a promised one would come later. A group that
+    /// has room by the sums and no place at any time takes no room from those behind it.
     pub(in crate::queue) fn by_sums(
+        &mut self,
+        reads: Reads<'_>,
+        line: &[GroupId],
+        old: &[Start],
+        (releases, freed): (&[Release], bool),
+    ) -> Option<Found> {
+        let mut without: BTreeSet<GroupId> = BTreeSet::new();
+        loop {
+            let stays = |id: &GroupId| !without.contains(id);
+            let line: Vec<GroupId> = line.iter().copied().filter(stays).collect();
+            let old = old.iter().filter(|start| stays(&start.group)).cloned().collect();
+            let starts = self.earliest(reads, &line, old, releases, freed);
+            let tried: BTreeSet<GroupId> = starts.iter().map(|start| start.group).collect();
+            let found = Run::prove(self, reads, starts, releases)?;
+            let placed: BTreeSet<GroupId> = found.starts.iter().map(|start| start.group).collect();
+            let before = without.len();
+            without.extend(tried.difference(&placed));
+            let waits = |id: &GroupId| !tried.contains(id) && reads.ready_from(*id).is_some();
+            if without.len() == before || !line.iter().any(waits) {
+                return Some(found);
+            }
+        }
+    }
+
+    /// Starts by the sums: each at its earliest.
+    fn earliest(
         &mut self,
         reads: Reads<'_>,
         line: &[GroupId],

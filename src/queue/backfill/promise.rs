@@ -45,10 +45,6 @@ pub(in crate::queue) struct Start {
 }
 
 impl Start {
-    pub(in crate::queue) fn group(&self) -> GroupId {
-        self.group
-    }
-
     pub(in crate::queue) fn at(&self) -> Time {
         self.at
     }

@@ -31,7 +31,6 @@ impl Scheduler {
                 self.timers.insert((deadline, Timer::Below(root)));
             }
             self.set_leaving(root, false);
-            self.groups.partners_mut().set_stale(root, true);
             self.facts.note(Fact::GroupChanged(root));
         }
     }

@@ -80,7 +80,7 @@ impl Scheduler {
         let (backfill, reads) = self.backfill_parts();
         let needs = backfill.needs(reads, line);
         if needs.as_ref().is_none_or(|needs| !needs.share_nodes(reads))
-            && let Some(found) = self.find_by_sums(line, &old, releases, freed)
+            && let Some(found) = backfill.by_sums(reads, line, &old, (releases, freed))
         {
             return found;
         }
@@ -97,35 +97,6 @@ impl Scheduler {
             self.holds.confirm_promise(*id, self.backfill.losses());
         }
         found
-    }
-
-    /// Starts by the sums; `None` if a promised one would come later. A group that has room by the sums
-    /// and no place at any time takes no room from those behind it.
-    fn find_by_sums(
-        &mut self,
-        line: &[GroupId],
-        old: &[Start],
-        releases: &[Release],
-        freed: bool,
-    ) -> Option<Found> {
-        let mut without: BTreeSet<GroupId> = BTreeSet::new();
-        loop {
-            let (backfill, reads) = self.backfill_parts();
-            let stays = |id: &GroupId| !without.contains(id);
-            let line: Vec<GroupId> = line.iter().copied().filter(stays).collect();
-            let old = old.iter().filter(|start| stays(&start.group())).cloned().collect();
-            let starts = backfill.by_sums(reads, &line, old, releases, freed);
-            let tried: BTreeSet<GroupId> = starts.iter().map(Start::group).collect();
-            let found = self.prove(starts, releases)?;
-            let placed = found.groups();
-            let before = without.len();
-            without.extend(tried.difference(&placed));
-            let reads = self.backfill_reads();
-            let waits = |id: &GroupId| !tried.contains(id) && reads.ready_from(*id).is_some();
-            if without.len() == before || !line.iter().any(waits) {
-                return Some(found);
-            }
-        }
     }
 
     /// A place for each start; `None` if a promised one would come later.
