@@ -192,6 +192,7 @@ pub mod _guide {
                 #[doc = "[benchmarks-queue]: benchmarks#results"]
                 #[doc = "[benchmarks-scheduler]: benchmarks#results"]
                 #[doc = "[elastic]: elastic"]
+                #[doc = "[kubernetes-fields]: kubernetes#fields"]
                 #[doc = "[lifecycle]: lifecycle"]
                 #[doc = "[plugins]: plugins"]
                 #[doc = "[preemption]: preemption"]

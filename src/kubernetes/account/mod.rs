@@ -2,7 +2,7 @@
 //!
 //! One table, in the files beside this one, says of each dialect, kind and field whether it is
 //! honoured, refused or ignored. The reader leaves alone what a refused field belongs to;
-//! `docs/kubernetes.md` is made from the same table.
+//! `docs/kubernetes/fields.md` is made from the same table.
 
 mod cards;
 mod controllers;

@@ -265,7 +265,7 @@ fn read_whole(documents: &[Value]) {
 #[test]
 fn the_guide_has_the_table_of_the_code() {
     const MARKS: [&str; 2] = ["<!-- fields: begin -->\n", "<!-- fields: end -->"];
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kubernetes.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kubernetes/fields.md");
     let text = std::fs::read_to_string(path).unwrap();
     let (before, rest) = text.split_once(MARKS[0]).unwrap();
     let (table, after) = rest.split_once(MARKS[1]).unwrap();
