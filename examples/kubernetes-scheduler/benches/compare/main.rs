@@ -23,7 +23,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use row::{Load, Meter, Row};
-use support::api::Api;
+use support::api::{Api, runtime};
 use support::control_plane::ControlPlane;
 use support::ledger::Ledger;
 use support::objects::{self, Gang};
@@ -136,11 +136,7 @@ fn main() {
         println!("note: CONTROL_PLANE is not set; nothing is compared");
         return;
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("the runtime starts");
+    let runtime = runtime(1);
     runtime.block_on(compare(&plane, &arguments));
 }
 

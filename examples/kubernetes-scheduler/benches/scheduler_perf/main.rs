@@ -26,7 +26,7 @@ use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use row::{Row, Run};
-use support::api::{Api, IN_FLIGHT};
+use support::api::{Api, IN_FLIGHT, runtime};
 use support::control_plane::ControlPlane;
 use support::ledger::Ledger;
 use support::objects;
@@ -100,11 +100,7 @@ fn main() {
         println!("note: CONTROL_PLANE is not set; scheduler_perf is not run");
         return;
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("the runtime starts");
+    let runtime = runtime(1);
     runtime.block_on(measure(&plane, &arguments));
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::api::Api;
+use crate::support::api::{Api, runtime};
 use crate::support::follow::{News, follow};
 use crate::support::inspector::{Finding, Inspector};
 
@@ -27,11 +27,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// Follows pods, groups and nodes until standard input ends. One line of output tells each finding, and the
 /// last one the numbers. A gang may be below its minimum for so long while the API answers.
 pub fn main(kubeconfig: &Path, deadline: Duration) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("the runtime starts");
+    let runtime = runtime(1);
     runtime.block_on(run(kubeconfig, deadline));
 }
 

@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 
 use faults::{BELOW_MINIMUM, Lives, NODES, RACK};
 use load::{CLASS, Load, NAMESPACE, Plan};
-use support::api::Api;
+use support::api::{Api, runtime};
 use support::control_plane::ControlPlane;
 use support::objects::{self, NODE_CPU};
 use support::random::Random;
@@ -107,11 +107,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     plane.start();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("the runtime starts");
+    let runtime = runtime(2);
     let result = runtime.block_on(soak(&plane, &arguments));
     let text = serde_json::to_string_pretty(&result).expect("the result is JSON");
     println!("{text}");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::api::Api;
+use crate::support::api::{Api, runtime};
 use crate::support::control_plane::ControlPlane;
 use crate::support::ledger::{Ledger, Record};
 use crate::support::objects::{self, Gang, milli};
@@ -64,11 +64,7 @@ pub fn scenario(namespace: &str, test: impl AsyncFnOnce(&Cluster<'_>)) {
     };
     let begin = Instant::now();
     plane.start();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("the runtime starts");
+    let runtime = runtime(2);
     runtime.block_on(async {
         let cluster = Cluster::new(plane, namespace).await;
         let cleared = begin.elapsed().as_secs_f64();

@@ -15,6 +15,15 @@ pub const IN_FLIGHT: usize = 64;
 /// The time for which an API server that does not answer is asked again.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// A runtime of so many threads.
+pub fn runtime(threads: usize) -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .expect("the runtime starts")
+}
+
 /// The API server, as the user of one kubeconfig.
 #[derive(Clone)]
 pub struct Api {
