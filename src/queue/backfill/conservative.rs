@@ -112,16 +112,6 @@ impl BackfillLine {
         starts
     }
 
-    /// A place for each start; `None` if a promised one would come later.
-    pub(in crate::queue) fn prove(
-        &mut self,
-        reads: Reads<'_>,
-        starts: Vec<Start>,
-        releases: &[Release],
-    ) -> Option<Found> {
-        Run::prove(self, reads, starts, releases)
-    }
-
     /// The starts of the line, each with its place, found node by node.
     pub(in crate::queue) fn by_place(
         &mut self,
@@ -134,20 +124,20 @@ impl BackfillLine {
         needs.starts(self, reads, line, old, (releases, freed))
     }
 
-    /// The old starts, and for each group without one the first time that leaves them as they are.
-    /// Second, the groups whose promises are broken: they are treated as groups that arrive.
+    /// The old starts, and for each group without one the first time that leaves them as they are,
+    /// each with its place. Second, how many promises are broken: their groups count as new.
     pub(in crate::queue) fn one_by_one(
         &mut self,
         reads: Reads<'_>,
         line: &[GroupId],
         mut starts: Vec<Start>,
         releases: &[Release],
-    ) -> (Vec<Start>, Vec<GroupId>) {
-        let mut broken = Vec::new();
+    ) -> (Found, usize) {
+        let mut broken = 0;
         // A loss of room may break several promises at once.
         while let Err(group) = Run::through(self, reads, &starts, releases) {
             starts.retain(|start| start.group != group);
-            broken.push(group);
+            broken += 1;
         }
         let mut profile = self.tally.profile(reads, releases);
         for start in &starts {
@@ -173,6 +163,6 @@ impl BackfillLine {
                 next = profile.next_change(at);
             }
         }
-        (starts, broken)
+        (Run::prove(self, reads, starts, releases).unwrap_or_default(), broken)
     }
 }

@@ -140,27 +140,6 @@ impl Removals {
             .collect()
     }
 
-    /// Takes the units out that are still to move for a decision, if the next would break a budget as
-    /// it is now. Budgets count the next otherwise.
-    pub(in crate::queue) fn take_moves_beyond_budgets(
-        &mut self,
-        cluster: &Cluster,
-        (by, ticket): (GroupId, Ticket),
-        name: &str,
-    ) -> Vec<Removal> {
-        let next = self.unit(ticket, name).into_iter().flat_map(Removal::pods);
-        let next: Vec<EvictedPod> = next.cloned().collect();
-        self.work.give_back(&next);
-        if !self.work.breaks(cluster, &next) {
-            self.work.charge(cluster, &next);
-            return Vec::new();
-        }
-        self.take(Among::By(by), |own| own.ticket == ticket && own.is_later())
-            .into_iter()
-            .flat_map(|(_, units)| units)
-            .collect()
-    }
-
     /// Whether too little would be left of another scheduler's group if those of its pods stayed that
     /// have begun to go and could not.
     fn may_part(&self, known: (&Cluster, &Groups), root: &str) -> bool {

@@ -156,27 +156,14 @@ impl Scheduler {
         self.search_in_place_of(ticket, back);
     }
 
-    /// Cancels what is still to move of a decision if its next unit would break a budget. Returns
-    /// whether it did.
-    pub(super) fn drop_moves_beyond_budgets(
-        &mut self,
-        (by, ticket): (GroupId, Ticket),
-        name: &str,
-    ) -> bool {
-        let cluster = self.world.cluster();
-        let back = self.removals.take_moves_beyond_budgets(cluster, (by, ticket), name);
-        self.search_in_place_of(ticket, back)
-    }
-
-    /// Cancels units of a decision, and has others searched at once. Returns whether there are any.
-    fn search_in_place_of(&mut self, ticket: Ticket, back: Vec<Removal>) -> bool {
-        let Some(by) = back.first().map(Removal::by) else { return false };
+    /// Cancels units of a decision, and has others searched at once.
+    pub(super) fn search_in_place_of(&mut self, ticket: Ticket, back: Vec<Removal>) {
+        let Some(by) = back.first().map(Removal::by) else { return };
         self.cancel_units(ticket, back);
         self.holds.set_due();
         if let Some(queued) = self.groups.get_mut(&by) {
             queued.set_no_search_before(self.world.now());
         }
-        true
     }
 }
 
