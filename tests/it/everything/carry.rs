@@ -93,6 +93,7 @@ impl World {
             }
             self.refused.push((owner, node, self.pods[&pod].spec.clone(), now));
             self.forget(&pod);
+            self.unsettled.extend(flight.groups);
             return self.processes[owner].binding(ticket, &pod, false, now);
         }
         self.tell(|| format!("{pod} is bound to {node}"));

@@ -32,6 +32,7 @@ impl World {
             self.claims.retain(|(other, group), _| is_live(*other, group));
             self.claiming.retain(|(other, group)| is_live(*other, group));
         }
+        self.unsettled.clear();
     }
 
     fn hear(&mut self, owner: usize) {

@@ -151,6 +151,8 @@ pub(super) struct World {
     pub(super) failed: BTreeSet<String>,
     /// Bindings that a node refused: the scheduler, the node, the pod, and when.
     pub(super) refused: Vec<(usize, String, Pod, Time)>,
+    /// Groups of plans of which a binding was just refused: decisions that follow may take them back.
+    pub(super) unsettled: BTreeSet<String>,
     /// When a queue, or who stands in it, last changed.
     pub(super) quota_changed: Time,
     pub(super) quiet: Option<Quiet>,
@@ -186,6 +188,7 @@ impl World {
             places: BTreeMap::new(),
             failed: BTreeSet::new(),
             refused: Vec::new(),
+            unsettled: BTreeSet::new(),
             quota_changed: Time::ZERO,
             quiet: None,
             next: 0,

@@ -8,7 +8,7 @@ use phalanx::queue::{
     Backfill, GroupState, PriorityThenTime, QueueStatus, SavedScheduler, Settings, Shortage,
 };
 use phalanx::quota::{Queue, Quota, TenantSettings, Tenants};
-use phalanx::{Decision, Event, Framework, Node, Planner, Pod, PodGroup, Request, Scheduler, Time};
+use phalanx::{Decision, Event, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
 use super::steps::*;
 
