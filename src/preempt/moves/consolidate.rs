@@ -42,7 +42,7 @@ pub(crate) struct Consolidated {
     pub(crate) trials: u64,
 }
 
-/// More pods than these are not laid out anew only to prove that there is no layout.
+/// More pods than these are not laid out anew only for a certificate.
 const MOST_PROVED: usize = 512;
 
 /// The work lost with each atom that may move. A member does not move alone where its place among
@@ -118,10 +118,12 @@ pub(crate) fn consolidate(
     let MoveSearch { best, mut repack, .. } = search;
     let moved = match best {
         Some(best) => Moved::Moves(best, claim),
+        // A unit that may not return to its node, on one that is cordoned, keeps no other from moving:
+        // that all of them together have no layout proves nothing about a part of them.
+        None if !complete => Moved::Exhausted,
         None => match all_out(&mut repack, MOST_PROVED)? {
             Joint::Never(proof) => Moved::Never(proof),
-            Joint::Fits(_) | Joint::Unknown if complete => Moved::Never(None),
-            Joint::Fits(_) | Joint::Unknown => Moved::Exhausted,
+            Joint::Fits(_) | Joint::Unknown => Moved::Never(None),
         },
     };
     Ok(Consolidated { moved, steps: left, trials: repack.count })

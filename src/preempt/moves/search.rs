@@ -5,6 +5,7 @@
 //! that may make room is laid out anew together with the group, and its moves are put in order.
 //! Units outside the domain come last: they make room for those that leave it.
 
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -45,6 +46,8 @@ pub(crate) struct MoveSearch<'a, 't> {
     /// The state of each atom.
     states: Vec<State>,
     marks: Vec<bool>,
+    /// Sets for which no layout was found: other domains and the search beyond budgets meet them again.
+    failed: BTreeSet<Vec<u32>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +98,7 @@ impl<'a, 't> MoveSearch<'a, 't> {
             open: (false, false),
             states,
             marks,
+            failed: BTreeSet::new(),
         }
     }
 
@@ -317,6 +321,9 @@ impl<'a, 't> MoveSearch<'a, 't> {
             self.pass_over(cost.lead());
             return Ok(true);
         }
+        if self.failed.contains(atoms) {
+            return Ok(false);
+        }
         if self.steps < TRIAL_STEPS {
             (self.open.0, self.steps) = (true, 0);
             return Ok(false);
@@ -329,9 +336,11 @@ impl<'a, 't> MoveSearch<'a, 't> {
         let blocks = repack.blocks(atoms);
         let places = match repack.joint_anew(&pods_of(&blocks))? {
             Joint::Fits(places) => places,
-            Joint::Never(_) => return Ok(false),
-            Joint::Unknown => {
-                self.open = (true, true);
+            verdict => {
+                if matches!(verdict, Joint::Unknown) {
+                    self.open = (true, true);
+                }
+                self.failed.insert(atoms.to_vec());
                 return Ok(false);
             }
         };

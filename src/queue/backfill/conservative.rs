@@ -5,7 +5,7 @@
 //! one after the other. A group whose time has no place is tried at the next one. If a promise
 //! would come later by that, or nodes are shared, groups are moved one at a time instead.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::BackfillLine;
@@ -44,8 +44,35 @@ impl BackfillLine {
         Needs::of(self, reads, line)
     }
 
-    /// Starts by the sums: each at its earliest.
+    /// Starts by the sums, each with its place; `None` if a promised one would come later. A group that
+    /// has room by the sums and no place at any time takes no room from those behind it.
     pub(in crate::queue) fn by_sums(
+        &mut self,
+        reads: Reads<'_>,
+        line: &[GroupId],
+        old: &[Start],
+        (releases, freed): (&[Release], bool),
+    ) -> Option<Found> {
+        let mut without: BTreeSet<GroupId> = BTreeSet::new();
+        loop {
+            let stays = |id: &GroupId| !without.contains(id);
+            let line: Vec<GroupId> = line.iter().copied().filter(stays).collect();
+            let old = old.iter().filter(|start| stays(&start.group)).cloned().collect();
+            let starts = self.earliest(reads, &line, old, releases, freed);
+            let tried: BTreeSet<GroupId> = starts.iter().map(|start| start.group).collect();
+            let found = Run::prove(self, reads, starts, releases)?;
+            let placed: BTreeSet<GroupId> = found.starts.iter().map(|start| start.group).collect();
+            let before = without.len();
+            without.extend(tried.difference(&placed));
+            let waits = |id: &GroupId| !tried.contains(id) && reads.ready_from(*id).is_some();
+            if without.len() == before || !line.iter().any(waits) {
+                return Some(found);
+            }
+        }
+    }
+
+    /// Starts by the sums: each at its earliest.
+    fn earliest(
         &mut self,
         reads: Reads<'_>,
         line: &[GroupId],
@@ -85,16 +112,6 @@ impl BackfillLine {
         starts
     }
 
-    /// A place for each start; `None` if a promised one would come later.
-    pub(in crate::queue) fn prove(
-        &mut self,
-        reads: Reads<'_>,
-        starts: Vec<Start>,
-        releases: &[Release],
-    ) -> Option<Found> {
-        Run::prove(self, reads, starts, releases)
-    }
-
     /// The starts of the line, each with its place, found node by node.
     pub(in crate::queue) fn by_place(
         &mut self,
@@ -107,20 +124,20 @@ impl BackfillLine {
         needs.starts(self, reads, line, old, (releases, freed))
     }
 
-    /// The old starts, and for each group without one the first time that leaves them as they are.
-    /// Second, the groups whose promises are broken: they are treated as groups that arrive.
+    /// The old starts, and for each group without one the first time that leaves them as they are,
+    /// each with its place. Second, how many promises are broken: their groups count as new.
     pub(in crate::queue) fn one_by_one(
         &mut self,
         reads: Reads<'_>,
         line: &[GroupId],
         mut starts: Vec<Start>,
         releases: &[Release],
-    ) -> (Vec<Start>, Vec<GroupId>) {
-        let mut broken = Vec::new();
+    ) -> (Found, usize) {
+        let mut broken = 0;
         // A loss of room may break several promises at once.
         while let Err(group) = Run::through(self, reads, &starts, releases) {
             starts.retain(|start| start.group != group);
-            broken.push(group);
+            broken += 1;
         }
         let mut profile = self.tally.profile(reads, releases);
         for start in &starts {
@@ -146,6 +163,6 @@ impl BackfillLine {
                 next = profile.next_change(at);
             }
         }
-        (starts, broken)
+        (Run::prove(self, reads, starts, releases).unwrap_or_default(), broken)
     }
 }

@@ -20,6 +20,7 @@ use super::{BackfillLine, News};
 #[cfg(feature = "serde")]
 use super::{SavedBackfill, SavedStanding};
 use crate::base::Time;
+use crate::queue::groups::Groups;
 use crate::queue::line::Line as WaitingLine;
 use crate::queue::line::shortage::KnownRoom;
 use crate::queue::settings::BackfillRule;
@@ -123,8 +124,15 @@ impl BackfillLine {
         self.news.due = true;
     }
 
-    /// Changes since this was asked last; `None` if there are none.
-    pub(in crate::queue) fn take_news(&mut self) -> Option<News> {
+    /// Changes since this was asked last; `None` if there are none. Classes of groups that were
+    /// `renominated` are found anew.
+    pub(in crate::queue) fn take_news(
+        &mut self,
+        groups: &Groups,
+        renominated: &BTreeSet<GroupId>,
+    ) -> Option<News> {
+        let renominated = renominated.iter().filter_map(|id| groups.get(id)?.key());
+        renominated.for_each(|key| self.line.forget(key));
         let News { arrived, freed, changed, due } = &self.news;
         (*freed || *due || !arrived.is_empty() || !changed.is_empty())
             .then(|| mem::take(&mut self.news))

@@ -232,13 +232,15 @@ impl Groups {
         }
     }
 
-    /// Reads from the cluster whether a member is on a node that exists.
+    /// Reads from the cluster whether a member is on a node that exists. The phase of its group may
+    /// differ then.
     pub(in crate::queue) fn read_node(&mut self, cluster: &Cluster, id: GroupId, seq: u64) {
         let Some(queued) = self.all.get_mut(&id) else { return };
         let Some(member) = queued.members().get(&seq) else { return };
         let pod = cluster.pod(member.pod().namespace(), &member.pod().name);
         let on_node = pod.is_some_and(|pod| pod.node().is_some());
         queued.members_mut().set_on_node(seq, on_node);
+        self.partners.set_stale(id, true);
     }
 
     /// Members on a node, by number.

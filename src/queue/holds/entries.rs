@@ -130,6 +130,11 @@ impl Holds {
         mem::take(&mut self.due)
     }
 
+    /// Groups whose nomination or claim has begun or ended, since this was last asked.
+    pub(in crate::queue) fn take_renominated(&mut self) -> BTreeSet<GroupId> {
+        mem::take(&mut self.renominated)
+    }
+
     /// Something changed that holds may use.
     pub(in crate::queue) fn set_due(&mut self) {
         self.due = true;
@@ -272,6 +277,7 @@ impl Holds {
         for owner in &own.owners {
             self.leads.remove(owner);
         }
+        self.renominated.extend(&own.owners);
         Some(own)
     }
 
@@ -307,6 +313,7 @@ impl Holds {
         domain: Option<(String, String)>,
         span: (Time, Time),
     ) {
+        self.renominated.insert(id);
         let cause = Cause::Reservation { domain, whole: 0 };
         self.entries.insert(HoldId::Room(id), Hold::new(alloc::vec![id], cause, None, span));
     }
@@ -319,6 +326,7 @@ impl Holds {
         span: (Time, Time),
         dormant: bool,
     ) {
+        self.renominated.insert(id);
         let cause = Cause::Nomination { dormant };
         self.entries.insert(HoldId::Room(id), Hold::new(alloc::vec![id], cause, Some(plan), span));
     }
@@ -337,6 +345,7 @@ impl Holds {
         let mut hold = Hold::new(owners.to_vec(), Cause::Claim, Some(plan), span);
         (hold.placeholders, hold.quota) = (placeholders, quota);
         self.leads.extend(others.iter().map(|other| (*other, id)));
+        self.renominated.extend(owners);
         // Room that nobody else holds part of: no other hold can use that, or suffer from it.
         let mut holds = self.entries.iter().filter(|(hold, _)| **hold != HoldId::Room(id));
         self.due |= holds.any(|(_, own)| meets(own, &hold.placeholders));
@@ -354,6 +363,8 @@ impl Holds {
             own.cause = Cause::Reservation { domain: None, whole };
             own.plan = None;
             own.quota.clear();
+            let owners = own.owners.clone();
+            self.renominated.extend(owners);
         }
     }
 
@@ -484,6 +495,7 @@ impl Holds {
         self.past.remove(&id);
         self.distances.remove(&id);
         self.remove_room(id);
+        self.renominated.remove(&id);
         self.entries.remove(&HoldId::Promise(id));
     }
 

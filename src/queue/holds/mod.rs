@@ -53,6 +53,8 @@ pub(in crate::queue) struct Holds {
     due: bool,
     /// Held plans whose permits are to be asked again.
     permits_due: BTreeSet<Ticket>,
+    /// Groups whose nomination or claim has begun or ended since this was taken last.
+    renominated: BTreeSet<GroupId>,
 }
 
 /// A ledger as it is saved.

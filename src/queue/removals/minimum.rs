@@ -27,10 +27,7 @@ impl Removals {
     /// Full names of the pods of a root group that are to go, without those that are to be asked for
     /// again later if `now`.
     pub(in crate::queue) fn going_of(&self, root: &str, now: bool) -> BTreeSet<String> {
-        let own = self
-            .entries
-            .of_root(root)
-            .filter(|own| !now || own.has_begun() || own.retry_at().is_none());
+        let own = self.entries.of_root(root).filter(|own| !now || own.goes_now());
         own.flat_map(Removal::names).collect()
     }
 
@@ -63,7 +60,8 @@ impl Removals {
     }
 
     /// The groups that would be left with too little if these victims went beside all that go
-    /// already. Evictions that groups that give way cancel are not counted.
+    /// already, or beside those of them that are not put off. Evictions that groups that give way
+    /// cancel are not counted.
     pub(in crate::queue) fn left_in_part(
         &self,
         (cluster, groups): (&Cluster, &Groups),
@@ -77,8 +75,14 @@ impl Removals {
         }
         let goes_on = |own: &&Removal| own.has_begun() || !giving.contains(&own.by);
         let is_in_part = |(root, mut going): (String, BTreeSet<String>)| {
-            going.extend(self.entries.of_root(&root).filter(goes_on).flat_map(Removal::names));
-            self.is_left_in_part((cluster, groups), &root, &going).then_some(root)
+            let others = self.entries.of_root(&root).filter(goes_on);
+            let (now, later): (Vec<&Removal>, Vec<_>) = others.partition(|own| own.goes_now());
+            let mut is = false;
+            for others in [now, later] {
+                going.extend(others.into_iter().flat_map(Removal::names));
+                is |= self.is_left_in_part((cluster, groups), &root, &going);
+            }
+            is.then_some(root)
         };
         roots.into_iter().filter_map(is_in_part).collect()
     }

@@ -186,6 +186,11 @@ impl Removal {
         matches!(self.stage, Stage::Begun { .. } | Stage::Failed { begun: true, .. })
     }
 
+    /// Whether it goes, or is asked to go: it is not put off.
+    pub(in crate::queue) fn goes_now(&self) -> bool {
+        self.has_begun() || self.retry_at().is_none()
+    }
+
     /// The time at which it is asked for again, after a failure.
     pub(in crate::queue) fn retry_at(&self) -> Option<Time> {
         match self.stage {

@@ -272,18 +272,29 @@ impl Removals {
         }
     }
 
-    /// A unit is asked to move now.
+    /// A unit is asked to move now; budgets count it from now on. If it would break a budget as it is,
+    /// all units that are still to move for its decision are taken out: second.
     pub(in crate::queue) fn ask_move(
         &mut self,
-        ticket: Ticket,
-        name: &str,
+        cluster: &Cluster,
+        (ticket, name): (Ticket, &str),
         until: Time,
-    ) -> Option<Removal> {
-        let number = self.entries.unit(ticket, name)?;
-        self.entries.change(number, |own| {
+    ) -> (Option<Removal>, Vec<Removal>) {
+        let Some(number) = self.entries.unit(ticket, name) else { return (None, Vec::new()) };
+        let own = self.entries.get(number);
+        let pods: Vec<EvictedPod> = own.into_iter().flat_map(Removal::pods).cloned().collect();
+        self.work.give_back(&pods);
+        if self.work.breaks(cluster, &pods) {
+            let Some(by) = own.map(Removal::by) else { return (None, Vec::new()) };
+            let later = self.take(Among::By(by), |own| own.ticket == ticket && own.is_later());
+            return (None, later.into_iter().flat_map(|(_, units)| units).collect());
+        }
+        self.work.charge(cluster, &pods);
+        let asked = self.entries.change(number, |own| {
             own.stage = Stage::Asked { until };
             own.clone()
-        })
+        });
+        (asked, Vec::new())
     }
 
     /// A unit that has begun to move has lost its places: it goes for good. Returns whether it has begun.

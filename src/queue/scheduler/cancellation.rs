@@ -153,11 +153,16 @@ impl Scheduler {
     pub(super) fn drop_due_beyond_budgets(&mut self, ticket: Ticket) {
         let now = self.world.now();
         let back = self.removals.take_due_beyond_budgets(self.world.cluster(), ticket, now);
+        self.search_in_place_of(ticket, back);
+    }
+
+    /// Cancels units of a decision, and has others searched at once.
+    pub(super) fn search_in_place_of(&mut self, ticket: Ticket, back: Vec<Removal>) {
         let Some(by) = back.first().map(Removal::by) else { return };
         self.cancel_units(ticket, back);
         self.holds.set_due();
         if let Some(queued) = self.groups.get_mut(&by) {
-            queued.set_no_search_before(now);
+            queued.set_no_search_before(self.world.now());
         }
     }
 }

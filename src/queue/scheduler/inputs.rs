@@ -8,7 +8,7 @@ use super::{Scheduler, Timer, losses};
 use crate::base::{ObjectName, Time};
 use crate::framework::Strategy;
 use crate::model::{Pod, PodGroup};
-use crate::queue::groups::{Phase, QueuedGroup, full_name, in_leaf, split};
+use crate::queue::groups::{MemberState, Phase, QueuedGroup, full_name, in_leaf, split};
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::gone::Gone;
 use crate::queue::terms::observe::{GroupChange, ReservationEnd};
@@ -159,7 +159,8 @@ impl Scheduler {
     }
 
     /// The removal of a root group. Pending members are dropped and plans in flight are taken back;
-    /// running pods stay in the cluster until they are deleted.
+    /// running pods stay in the cluster until they are deleted. Pods that are being unbound count as
+    /// terminating from then on.
     ///
     /// # Errors
     /// There is no root group of that name.
@@ -180,6 +181,11 @@ impl Scheduler {
         let partners = self.groups.forget_names(id);
         self.backfill.note_group(id);
         if let Some(queued) = self.groups.remove(id) {
+            // Nobody is asked to evict what is being unbound.
+            let members = queued.members().values();
+            for own in members.filter(|own| own.state() == MemberState::Unbinding) {
+                self.set_terminating(own.pod().namespace(), &own.pod().name, true);
+            }
             if self.holds.promise(id).is_some() {
                 self.backfill.note_changed(id);
             }

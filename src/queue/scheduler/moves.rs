@@ -120,7 +120,13 @@ impl Scheduler {
             if !is_stopping && !self.may_move_now(by, ticket, &name) {
                 break;
             }
-            asked.extend(self.removals.ask_move(ticket, &name, until));
+            let (unit, beyond) =
+                self.removals.ask_move(self.world.cluster(), (ticket, &name), until);
+            if !beyond.is_empty() {
+                self.search_in_place_of(ticket, beyond);
+                break;
+            }
+            asked.extend(unit);
         }
         let Some(by) = asked.first().map(Removal::by) else { return };
         let Some(plan) = self.removals.plan(ticket).cloned() else { return };

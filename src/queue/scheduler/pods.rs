@@ -65,15 +65,22 @@ impl Scheduler {
 
     /// Records whether a pod counts as terminating: the others of a unit that has begun to go do.
     pub(super) fn set_deleting(&mut self, pod: &EvictedPod, deleting: bool) {
-        let view = self.world.cluster().pod(&pod.namespace, &pod.name);
-        let Some(mut own) = view.map(PodView::to_pod) else { return };
-        if own.deleting == deleting {
-            return;
+        if self.set_terminating(&pod.namespace, &pod.name, deleting) {
+            self.removals.set_assumed(pod_name(pod), deleting);
         }
-        own.deleting = deleting;
-        self.removals.set_assumed(pod_name(pod), deleting);
+    }
+
+    /// Sets whether a pod terminates, until an event says otherwise. Returns whether that changed.
+    pub(super) fn set_terminating(&mut self, namespace: &str, name: &str, is: bool) -> bool {
+        let view = self.world.cluster().pod(namespace, name);
+        let Some(mut own) = view.map(PodView::to_pod).filter(|own| own.deleting != is) else {
+            return false;
+        };
+        own.deleting = is;
+        let node = own.node.clone().unwrap_or_default();
         let _ = self.world.apply(Event::PodChanged { pod: own, version: 0 });
-        self.pods_changed(&pod.node);
+        self.pods_changed(&node);
+        true
     }
 
     /// Completes a bound pod that an event reports: since when it runs, and whether it is to go.

@@ -259,7 +259,8 @@ impl Tenancy {
 
     /// The decision on a claim that preempts, and the groups whose reserved claims end for it. If
     /// another leaf gives back, its reserved quota goes before its running groups, the last in line
-    /// first. If that spares no running group, no reserved quota is taken.
+    /// first. If that spares no running group, no reserved quota is taken. Where only reserved quota
+    /// takes a queue beyond its own, nobody gives back.
     fn decide_before_reserved(
         &mut self,
         owners: Owners<'_>,
@@ -291,13 +292,13 @@ impl Tenancy {
             let queues_named = found.groups.iter().filter_map(|id| queue_of(owners, *id));
             queues_named.filter(|queue| queues.contains(queue)).count()
         };
-        let is_better = |found: &Reclaim| {
-            found.decision.assignment.mode != AssignmentMode::NoFit
-                && running(found) < running(&first)
-        };
-        match last.filter(is_better) {
-            Some(last) => Ok((last, aside.into_keys().collect())),
-            None => Ok((first, Vec::new())),
+        let is_fit = |found: &Reclaim| found.decision.assignment.mode != AssignmentMode::NoFit;
+        let is_better = |found: &Reclaim| is_fit(found) && running(found) < running(&first);
+        match last {
+            Some(last) if is_better(&last) => Ok((last, aside.into_keys().collect())),
+            // Beside what is used, without what is reserved, nobody gives back: so nobody does.
+            Some(last) if !is_fit(&last) => Ok((last, Vec::new())),
+            _ => Ok((first, Vec::new())),
         }
     }
 

@@ -93,6 +93,7 @@ impl World {
             }
             self.refused.push((owner, node, self.pods[&pod].spec.clone(), now));
             self.forget(&pod);
+            self.unsettled.extend(flight.groups);
             return self.processes[owner].binding(ticket, &pod, false, now);
         }
         self.tell(|| format!("{pod} is bound to {node}"));
@@ -305,16 +306,24 @@ impl World {
             });
         if can && self.random.one_in(3) {
             // The world outside moves it itself.
+            let mut left = BTreeSet::new();
             for pod in pods {
                 let to = ask.to[pod].clone();
                 self.tell(|| format!("{pod} is moved to {to}"));
                 let state = self.pods.get_mut(pod).unwrap();
-                state.node = None;
+                if state.node.take().as_ref() != Some(&to) {
+                    left.insert(pod);
+                }
                 self.put_on(pod, &to, false);
             }
             self.asks.retain(|own| {
                 own.owner != ask.owner || own.ticket != ask.ticket || own.name != ask.name
             });
+            // Who else wants them off their nodes has that.
+            for other in &mut self.asks {
+                other.pods.retain(|pod| !left.contains(pod));
+            }
+            self.asks.retain(|own| !own.pods.is_empty());
             return;
         }
         let how = self.kept_leave();

@@ -52,7 +52,8 @@ impl World {
             let members: Vec<(&String, &super::world::PodState)> = self.members(&name).collect();
             let is_bound = members.iter().any(|(_, pod)| pod.node.is_some());
             let is_done = members.iter().any(|(_, pod)| pod.finished);
-            let in_flight = self.flights.iter().any(|flight| flight.groups.contains(&name));
+            let in_flight = self.unsettled.contains(&name)
+                || self.flights.iter().any(|flight| flight.groups.contains(&name));
             let bound = || members.iter().filter(|(_, pod)| pod.node.is_some());
             let all_asked = bound().all(|(pod, _)| self.is_asked(pod) || self.is_leaving(pod));
             // Its scheduler does not know of the decisions of others.

@@ -32,6 +32,7 @@ impl World {
             self.claims.retain(|(other, group), _| is_live(*other, group));
             self.claiming.retain(|(other, group)| is_live(*other, group));
         }
+        self.unsettled.clear();
     }
 
     fn hear(&mut self, owner: usize) {
@@ -88,6 +89,15 @@ impl World {
             }
             Decided::Move { ticket, by, units, places } => {
                 self.check_moves(owner, ticket, &by, &units);
+                for unit in &units {
+                    let Some(root) = self.pods.get(&unit.pods[0]).and_then(|pod| pod.root.clone())
+                    else {
+                        continue;
+                    };
+                    let known = self.places.entry(root).or_default();
+                    known.0 = self.now;
+                    known.1.extend(unit.to.iter().cloned());
+                }
                 self.ask(owner, ticket, &by, units, &places);
             }
             Decided::Cancel { ticket, units } => {
@@ -168,6 +178,7 @@ impl World {
                 self.check_quota(owner, group);
             }
             self.moved.remove(group);
+            self.places.remove(group);
             self.claiming.remove(&(owner, group.clone()));
             if self.claims.remove(&(owner, group.clone())).is_some() {
                 self.counts.served += 1;
@@ -222,8 +233,13 @@ impl World {
                     self.asks.iter().find(|ask| ask.owner == owner && ask.pods.contains(pod));
                 assert!(again.is_none(), "{pod} is asked for twice: {again:?}");
             }
-            let unit_pods = unit.pods.iter().cloned().collect();
-            self.asked.insert((owner, ticket, unit.name.clone()), unit_pods);
+            let place = |(at, pod): (usize, &String)| {
+                let to = unit.to.get(at).map(|to| (to.clone(), self.pods[pod].gpus()));
+                (pod.clone(), to)
+            };
+            let unit_pods = unit.pods.iter().enumerate().map(place);
+            // Only its rest is asked for again.
+            self.asked.entry((owner, ticket, unit.name.clone())).or_default().extend(unit_pods);
             let begun = unit.pods.iter().any(|pod| self.pods[pod].deleting);
             let to = unit.pods.iter().cloned().zip(unit.to.iter().cloned()).collect();
             self.asks.push(Ask {

@@ -12,10 +12,13 @@ use phalanx::queue::{
     Ticket,
 };
 use phalanx::quota::{Queue, QueueKind};
+use phalanx::state::PodView;
 use phalanx::{
     Cluster, Decision, Event, Framework, Node, Outcome, Plan, Planner, Pod, PodGroup, QueueError,
     Request, Scheduler, Time,
 };
+
+use super::world::Place;
 
 /// A unit that is to go, or to move.
 #[derive(Debug, Clone)]
@@ -434,28 +437,54 @@ impl Process {
     /// Placeholder pods, and their nodes.
     pub(super) fn placeholders(&self) -> Vec<String> {
         let pods = self.scheduler.cluster().pods();
-        let held = pods.filter(|pod| pod.namespace() == Scheduler::RESERVED_NAMESPACE);
+        let held = pods.filter(is_placeholder);
         held.map(|pod| pod.name().to_owned()).collect()
     }
 
     /// Pods in the scheduler's cluster that are no placeholders, with their nodes.
     pub(super) fn view(&self) -> BTreeMap<String, Option<String>> {
         let pods = self.scheduler.cluster().pods();
-        let own = pods.filter(|pod| pod.namespace() != Scheduler::RESERVED_NAMESPACE);
+        let own = pods.filter(|pod| !is_placeholder(pod));
         own.map(|pod| (pod.name().to_owned(), pod.node().map(|node| node.name().to_owned())))
             .collect()
     }
 
-    /// Whether a group fits once these pods, and all placeholders, are gone, without some nodes.
+    /// GPUs of each node that are held for units that move: placeholders that are of no reservation
+    /// hold them.
+    fn held_for_moves(&self) -> BTreeMap<String, i64> {
+        let mut held: BTreeMap<String, i64> = BTreeMap::new();
+        for pod in self.scheduler.cluster().pods() {
+            if let Some(node) = pod.node().filter(|_| is_placeholder(&pod)) {
+                *held.entry(node.name().to_owned()).or_default() += pod.shape().requests.of("gpu");
+            }
+        }
+        for (node, amounts) in self.scheduler.reservations().iter().flat_map(|own| &own.amounts) {
+            *held.entry(node.clone()).or_default() -= amounts.of("gpu");
+        }
+        held
+    }
+
+    /// Whether a group fits once these pods are gone, without some nodes. All placeholders are gone,
+    /// too, but for those of the `kept` places.
     pub(super) fn fits_without(
         &self,
         group: &PodGroup,
         gone: &[String],
         but: &BTreeSet<String>,
+        mut kept: Vec<Place>,
     ) -> bool {
+        let mut held = self.held_for_moves();
+        let mut stays = |pod: &PodView<'_>| {
+            let node = pod.node()?.name().to_owned();
+            let place = (node, pod.shape().requests.of("gpu"));
+            let at = kept.iter().position(|own| *own == place)?;
+            let left = held.get_mut(&place.0).filter(|left| **left >= place.1)?;
+            *left -= place.1;
+            Some(kept.swap_remove(at))
+        };
         let mut cluster: Cluster = self.scheduler.cluster().clone();
         for pod in self.scheduler.cluster().pods() {
-            let is_held = pod.namespace() == Scheduler::RESERVED_NAMESPACE;
+            let is_held = is_placeholder(&pod) && stays(&pod).is_none();
             if is_held || gone.iter().any(|name| name == pod.name()) {
                 cluster.remove_pod(pod.namespace(), pod.name()).unwrap();
             }
@@ -471,6 +500,10 @@ impl Process {
         let outcome = Planner::new().place(&cluster, &self.framework, request);
         matches!(outcome, Ok(Outcome::Placed(_)))
     }
+}
+
+fn is_placeholder(pod: &PodView<'_>) -> bool {
+    pod.namespace() == Scheduler::RESERVED_NAMESPACE
 }
 
 /// Where two texts differ first.

@@ -112,11 +112,21 @@ mod tests {
     /// without victims had quota reserved, a node refused the pods, the node of a move's place was lost,
     /// the rest of a unit was asked for beyond a budget or after its claim. A group that had finished
     /// counted as a partner, and requests kept a queue that was being removed. In one its store
-    /// refused for ever what was asked for again at different times.
+    /// refused for ever what was asked for again at different times. By the conservative rule a group
+    /// without a place kept the room from the next (6,803); quota that was only reserved took a running
+    /// group (10,528); a budget that came meanwhile was broken by a unit that moved later than others
+    /// (8,828). A restored twin told of groups in another order, as partners were looked at again (6,909).
+    /// A class outlived a nomination (9,960), pods that were being unbound were victims (13,128), and an
+    /// eviction that was put off counted as one that goes (14,672). The model forgot what is kept for units
+    /// that move, pods that had gone, and other askers of them. A plan that is taken back starts nobody.
     #[test]
     fn streams_of_everything_that_failed_once() {
-        let seeds = [2_325, 855, 240, 844, 2_347, 2_685, 3_350, 3_480, 4_011, 4_266, 6_402];
-        for seed in &seeds[..budget::of(3, 11) as usize] {
+        let seeds = [
+            2_325, 855, 240, 844, 2_347, 2_685, 3_350, 3_480, 4_011, 4_266, 6_402, 8_828, 5_955,
+            6_303, 6_803, 8_211, 10_528, 13_710, 13_786, 6_909, 15_273, 9_430, 9_960, 12_187,
+            13_128, 13_568, 14_672,
+        ];
+        for seed in seeds.iter().take(budget::of(3, seeds.len() as u64) as usize) {
             stream(*seed, 250);
         }
     }

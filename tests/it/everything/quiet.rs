@@ -41,8 +41,23 @@ impl World {
         }
         self.poll();
         self.check();
-        let whole = self.gangs.iter().filter(|(_, gang)| gang.started && gang.below.is_none());
-        let whole = whole.map(|(name, _)| name.clone()).collect();
+        // One of which too few pods are left, wherever they are, will not be whole again. Nor may one
+        // of which a part has left its nodes, once a node of its places has changed.
+        let is_whole = |(name, gang): &(&String, &Gang)| {
+            let runs = |pod: &str| self.pods[pod].finished || self.runs(&self.pods[pod]);
+            let has_places = self.places.get(*name).is_none_or(|(since, nodes)| {
+                let stands = |node: &String| {
+                    let state = &self.nodes[node];
+                    state.there && !state.cordoned && state.changed < *since
+                };
+                nodes.iter().all(stands)
+            });
+            gang.started
+                && gang.below.is_none()
+                && self.counts(name, &gang.tree, |_| true)
+                && (has_places || self.counts(name, &gang.tree, runs))
+        };
+        let whole = self.gangs.iter().filter(is_whole).map(|(name, _)| name.clone()).collect();
         self.quiet = Some(Quiet { whole, ..Quiet::default() });
         let end = self.now.after(HORIZON);
         for round in 0.. {

@@ -138,9 +138,16 @@ impl World {
         let (theirs, own) = (&self.gangs[root].tree.queue, &self.gangs[by].tree.queue);
         let sums = self.sums(owner);
         let (path, other) = (self.path(theirs), self.path(own));
+        // So does what is kept for units that have left their nodes to move, also if their pods are gone.
+        let is_kept = |at: &String| {
+            let mut gangs = self.gangs.iter().filter(|(_, gang)| gang.owner == owner);
+            gangs.any(|(name, gang)| {
+                self.places.contains_key(name) && self.path(&gang.tree.queue).contains(at)
+            })
+        };
         for at in path.iter().take_while(|at| !other.contains(at)) {
             assert!(
-                sums.drawn[at] > sums.subtree[at],
+                sums.drawn[at] > sums.subtree[at] || is_kept(at),
                 "{root} goes for {by}, and {at} uses {} of {} that are guaranteed: {}",
                 sums.drawn[at],
                 sums.subtree[at],

@@ -7,7 +7,7 @@ use phalanx::queue::Ticket;
 
 use super::drive::Unit;
 use super::setup::{LONGEST_BACKOFF, RETRY_AFTER};
-use super::world::{PodState, World};
+use super::world::{Place, PodState, World};
 
 impl World {
     pub(super) fn check_victims(&self, owner: usize, ticket: Ticket, by: &str, units: &[Unit]) {
@@ -188,9 +188,18 @@ impl World {
         let tree = self.whole_tree(by);
         let refusing = self.refusing(owner, by);
         assert!(
-            !process.fits_without(&tree, &free, &refusing),
+            !process.fits_without(&tree, &free, &refusing, self.begun_places(owner)),
             "{by} breaks a budget by {gone:?}, and {free:?} would do"
         );
+    }
+
+    /// Places of units that have begun to move: nobody else gets them until those run there, or their
+    /// time is over (docs/preemption.md, *Moves in the scheduler*).
+    fn begun_places(&self, owner: usize) -> Vec<Place> {
+        let is_begun =
+            |unit: &(usize, Ticket, String)| unit.0 == owner && self.begun.contains(unit);
+        let begun = self.asked.iter().filter(|(unit, _)| is_begun(unit));
+        begun.flat_map(|(_, pods)| pods.values().flatten().cloned()).collect()
     }
 
     /// Nodes that may be left out for a group: they have refused a pod like one of its own.

@@ -87,6 +87,9 @@ pub(super) struct Ask {
     pub(super) begun: bool,
 }
 
+/// A place that a unit moves to: the node, and the GPUs of the pod.
+pub(super) type Place = (String, i64);
+
 /// Fate of a pod that leaves its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
@@ -136,16 +139,20 @@ pub(super) struct World {
     pub(super) claiming: BTreeSet<(usize, String)>,
     /// Plans that a permit holds: since when.
     pub(super) held: BTreeMap<(usize, String), Time>,
-    /// Units asked for before, by ticket, with their pods.
-    pub(super) asked: BTreeMap<(usize, Ticket, String), BTreeSet<String>>,
+    /// Units asked for before, by ticket, with their pods and the places of these, if they move.
+    pub(super) asked: BTreeMap<(usize, Ticket, String), BTreeMap<String, Option<Place>>>,
     /// Units of these of which a pod has terminated or gone since.
     pub(super) begun: BTreeSet<(usize, Ticket, String)>,
     /// Groups of which units have left to move, until they are bound again.
     pub(super) moved: BTreeSet<String>,
+    /// The nodes of the places of units that move, by group, and when they were decided on.
+    pub(super) places: BTreeMap<String, (Time, BTreeSet<String>)>,
     /// Pods whose eviction has failed at some time.
     pub(super) failed: BTreeSet<String>,
     /// Bindings that a node refused: the scheduler, the node, the pod, and when.
     pub(super) refused: Vec<(usize, String, Pod, Time)>,
+    /// Groups of plans of which a binding was just refused: decisions that follow may take them back.
+    pub(super) unsettled: BTreeSet<String>,
     /// When a queue, or who stands in it, last changed.
     pub(super) quota_changed: Time,
     pub(super) quiet: Option<Quiet>,
@@ -178,8 +185,10 @@ impl World {
             asked: BTreeMap::new(),
             begun: BTreeSet::new(),
             moved: BTreeSet::new(),
+            places: BTreeMap::new(),
             failed: BTreeSet::new(),
             refused: Vec::new(),
+            unsettled: BTreeSet::new(),
             quota_changed: Time::ZERO,
             quiet: None,
             next: 0,
@@ -411,7 +420,7 @@ impl World {
 
     /// Units of which this pod is one have begun to go.
     pub(super) fn note_begun(&mut self, pod: &str) {
-        let units = self.asked.iter().filter(|(_, pods)| pods.contains(pod));
+        let units = self.asked.iter().filter(|(_, pods)| pods.contains_key(pod));
         self.begun.extend(units.map(|(unit, _)| unit.clone()));
     }
 

@@ -108,7 +108,7 @@ fn a_promise_is_made_anew_for_other_members() {
     assert_eq!(promised(&scheduler), [("g".to_owned(), at(100))]);
     delete(&mut scheduler, "g-1", at(2));
     quiet(&mut scheduler, at(2));
-    assert_eq!(promised(&scheduler), []);
+    assert!(promised(&scheduler).is_empty());
     scheduler.handle_pod(gpu().name("late").in_group("g"), at(3)).unwrap();
     quiet(&mut scheduler, at(3));
     assert_eq!(promised(&scheduler), [("g".to_owned(), at(100))]);
@@ -181,7 +181,7 @@ fn a_denied_group_is_tried_again_after_some_time_and_holds_up_no_other() {
         scheduler.handle_group(job("g", 2, 10), at(1)).unwrap();
         quiet(&mut scheduler, at(1));
         assert_eq!(scheduler.next_wake(), Some(at(301)), "{rule:?}");
-        assert_eq!(promised(&scheduler), []);
+        assert!(promised(&scheduler).is_empty());
         start(&mut scheduler, job("other", 1, 1_000), at(2));
         end(&mut scheduler, "other", 1, at(50));
         quiet(&mut scheduler, at(50));
@@ -283,4 +283,22 @@ fn a_pod_in_place_of_one_on_a_lost_node_takes_its_room_at_later_times_too() {
     delete(&mut scheduler, "second-0", at(4));
     assert_eq!(bind_all(&mut scheduler, at(4)), ["default/g"]);
     assert_eq!(promised(&scheduler), [("wide".to_owned(), at(1_000))]);
+}
+
+/// The first of the line had room by the sums and no place, ever, and kept the room from the next.
+#[test]
+fn a_group_that_never_has_a_place_takes_no_room_from_those_behind_it() {
+    let mut scheduler = under(Backfill::conservative(), 2, 8);
+    for node in ["n0000", "n0001"] {
+        let pod = Pod::new().name(node).request(GPU, 4).on(node);
+        scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(0)).unwrap();
+    }
+    let wide = PodGroup::gang("wide", 1).pods(1, Pod::new().request(GPU, 8)).priority(1);
+    let mixed = PodGroup::gang("mixed", 1)
+        .pods(1, Pod::new().request(GPU, 3))
+        .pods(1, Pod::new().request(GPU, 1));
+    scheduler.handle_group(wide, at(1)).unwrap();
+    scheduler.handle_group(mixed, at(1)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(1)).len(), 1);
+    assert!(promised(&scheduler).is_empty());
 }

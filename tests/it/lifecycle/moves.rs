@@ -224,6 +224,28 @@ fn moves_that_depend_on_others_are_asked_for_after_them() {
     assert_eq!(scheduler.metrics().moves, 2);
 }
 
+/// The streams of everything, seed 8828. A budget came, or allows less, when a unit had not been asked
+/// to move yet: it stays, and the claim ends.
+#[test]
+fn a_move_behind_others_breaks_no_budget_that_came_meanwhile() {
+    let budget = |allowed| DisruptionBudget::new("a", LabelSelector::label("app", "a"), allowed);
+    for before in [None, Some(budget(1))] {
+        let mut scheduler = chain();
+        if let Some(before) = before {
+            scheduler.handle_budget(before, at(1));
+        }
+        let (ticket, first) = moved(&mut scheduler, at(1));
+        assert_eq!(text(&first), ["b-0 n0001 -> n0002"]);
+        scheduler.handle_budget(budget(0), at(2));
+        scheduler.handle_gone(Gone::evicted(ticket, "default/b-0"), at(2)).unwrap();
+        assert_eq!(bound(&mut scheduler, at(2)).len(), 1);
+        assert!(!is_held(&scheduler));
+        assert_eq!(scheduler.state("default/a"), Some(GroupState::Running));
+        assert!(is_asleep(&scheduler, "default/new"));
+        scheduler.check().unwrap();
+    }
+}
+
 /// The claim ends in the middle: what was not asked for yet stays, without a word.
 #[test]
 fn moves_behind_are_dropped_when_the_claim_ends() {

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use futures::{StreamExt, stream};
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::support::api::{Api, IN_FLIGHT};
+use crate::support::objects;
 
 /// The argument that makes this program the bare client.
 pub const COMMAND: &str = "bare-client";
@@ -23,11 +24,8 @@ pub fn main(kubeconfig: &Path) {
         let nodes = api.list("/api/v1/nodes").await;
         let pods = api.list(&crate::pods()).await;
         let bindings = pods.iter().zip(nodes.iter().cycle()).map(|(pod, node)| {
-            let path = format!("{}/{}/binding", crate::pods(), pod["metadata"]["name"].as_str().unwrap_or_default());
-            let metadata = json!({"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]});
-            let target = json!({"kind": "Node", "name": node["metadata"]["name"]});
-            let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target});
-            (path, body)
+            let node = node["metadata"]["name"].as_str().unwrap_or_default();
+            objects::binding(crate::NAMESPACE, &pod["metadata"], node)
         });
         stream::iter(bindings)
             .for_each_concurrent(IN_FLIGHT, |(path, body)| {

@@ -286,12 +286,8 @@ impl Case<'_> {
         let binding = incoming.zip(stream::iter(nodes.iter().cycle())).for_each_concurrent(
             IN_FLIGHT,
             async |(pod, node)| {
-                let target = json!({"kind": "Node", "name": node["metadata"]["name"]});
-                let body = json!({
-                    "apiVersion": "v1", "kind": "Binding", "target": target,
-                    "metadata": {"name": pod["name"], "uid": pod["uid"]},
-                });
-                let path = format!("{path}/{}/binding", pod["name"].as_str().unwrap_or_default());
+                let node = node["metadata"]["name"].as_str().unwrap_or_default();
+                let (path, body) = objects::binding(namespace, &pod, node);
                 self.api.create(&path, &body).await;
             },
         );

@@ -27,11 +27,14 @@ const FAILED: usize = 12;
 pub const BELOW_MINIMUM: Duration = Duration::from_secs(20);
 
 /// Configuration of the scheduler.
-const CONFIGURATION: &str = "\
-preemption: {timeout: 1m, start: 20s, grace: 30s}
-timeouts: {belowMinimum: 20s, binding: 20s}
-bindings: {retryFor: 5s}
-";
+fn configuration() -> String {
+    let below = BELOW_MINIMUM.as_secs();
+    format!(
+        "preemption: {{timeout: 1m, start: 20s, grace: 30s}}\n\
+         timeouts: {{belowMinimum: {below}s, binding: 20s}}\n\
+         bindings: {{retryFor: 5s}}\n"
+    )
+}
 
 /// The scheduler, life after life.
 pub struct Lives<'a> {
@@ -53,7 +56,7 @@ pub struct Lives<'a> {
 impl<'a> Lives<'a> {
     pub fn start(plane: &'a ControlPlane) -> Self {
         let file = plane.state().join("soak.yaml");
-        fs::write(&file, CONFIGURATION).expect("the state folder can be written");
+        fs::write(&file, configuration()).expect("the state folder can be written");
         let log = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("soak.log");
         fs::write(&log, "").expect("the target folder can be written");
         let program = Some(launch(plane, &file, &log));

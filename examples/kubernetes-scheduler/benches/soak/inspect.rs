@@ -46,19 +46,20 @@ async fn run(kubeconfig: &Path, deadline: Duration) {
         // Whatever comes, only the end counts.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
     });
-    let nodes = follow(&api, "/api/v1/nodes", |news| match news {
+    let nodes = follow(&api, "/api/v1/nodes", |news: News| match news {
         News::All(objects) => locked(&inspector).all_nodes(&objects),
         News::Put(object) => locked(&inspector).put_node(&object),
         News::Gone(object) => locked(&inspector).drop_node(&object),
         News::Lost => {}
     });
-    let groups = follow(&api, "/apis/scheduling.k8s.io/v1alpha2/podgroups", |news| match news {
-        News::All(objects) => locked(&inspector).all_gangs(&objects),
-        News::Put(object) => locked(&inspector).put_gang(&object),
-        News::Gone(object) => locked(&inspector).drop_gang(&object),
-        News::Lost => {}
-    });
-    let pods = follow(&api, "/api/v1/pods", |news| {
+    let groups =
+        follow(&api, "/apis/scheduling.k8s.io/v1alpha2/podgroups", |news: News| match news {
+            News::All(objects) => locked(&inspector).all_gangs(&objects),
+            News::Put(object) => locked(&inspector).put_gang(&object),
+            News::Gone(object) => locked(&inspector).drop_gang(&object),
+            News::Lost => {}
+        });
+    let pods = follow(&api, "/api/v1/pods", |news: News| {
         sight.is_clear.store(!matches!(news, News::Lost), Ordering::Relaxed);
         match news {
             News::All(objects) => locked(&inspector).all_pods(&objects),

@@ -163,7 +163,7 @@ impl<'a> Load<'a> {
         trouble: impl Future<Output = ()>,
     ) -> Done {
         let path = objects::pods(NAMESPACE);
-        let watch = follow(self.api, &path, |news| self.world().take(news));
+        let watch = follow(self.api, &path, |news: News| self.world().take(news));
         tokio::select! {
             () = watch => unreachable!("a collection is followed for ever"),
             (done, ()) = async { tokio::join!(self.live(plan, random), trouble) } => done,

@@ -77,9 +77,6 @@ async fn used_nodes(api: &Api) -> (String, String) {
 }
 
 async fn bind(api: &Api, pod: &str, node: &str) {
-    let body = json!({
-        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
-        "target": {"kind": "Node", "name": node},
-    });
-    api.create(&format!("{}/{pod}/binding", objects::pods(NAMESPACE)), &body).await;
+    let (path, body) = objects::binding(NAMESPACE, &json!({"name": pod}), node);
+    api.create(&path, &body).await;
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use http::{Method, Request};
 use kube::core::WatchEvent;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::api::Api;
@@ -13,31 +15,45 @@ use super::api::Api;
 /// Pause before a list is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// News of a collection.
-pub enum News {
+/// News of a collection of objects, or of the parts of them that a follower reads.
+pub enum News<T = Value> {
     /// All objects of it, in place of what was known.
-    All(Vec<Value>),
+    All(Vec<T>),
     /// A new object, or one that changed.
-    Put(Value),
+    Put(T),
     /// An object that is gone, as it was last.
-    Gone(Value),
+    Gone(T),
     /// The watch ended: nothing is known until the next list.
     Lost,
 }
 
+#[derive(Deserialize)]
+struct List<T> {
+    metadata: ListMeta,
+    items: Vec<T>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: String,
+}
+
 /// Follows the collection at a path; after each end of a watch, whatever the reason, it lists anew.
-pub async fn follow(api: &Api, path: &str, mut tell: impl FnMut(News)) {
+pub async fn follow<T>(api: &Api, path: &str, mut tell: impl FnMut(News<T>))
+where
+    T: DeserializeOwned + Clone,
+{
     loop {
-        let Ok(mut list) = api.send::<Value>(&Method::GET, path, None).await else {
+        let Ok(list) = api.send::<List<T>>(&Method::GET, path, None).await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let version = list["metadata"]["resourceVersion"].as_str().unwrap_or("0").to_owned();
-        let Value::Array(items) = list["items"].take() else { panic!("{path} is no list") };
-        tell(News::All(items));
+        tell(News::All(list.items));
+        let version = list.metadata.resource_version;
         let uri = format!("{path}?watch=true&resourceVersion={version}");
         let request = Request::get(uri).body(Vec::new()).expect("the path is an address");
-        if let Ok(events) = api.client().request_events::<Value>(request).await {
+        if let Ok(events) = api.client().request_events::<T>(request).await {
             let mut events = pin!(events);
             while let Ok(Some(event)) = events.try_next().await {
                 match event {

@@ -1,18 +1,15 @@
 //! A record of all pods, kept from a watch: what was bound where and when.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use futures::TryStreamExt;
-use http::Request;
-use kube::core::WatchEvent;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::api::Api;
+use super::follow::{News, follow};
 
 /// Namespace and name.
 pub type Key = (String, String);
@@ -208,58 +205,32 @@ struct Group {
     pod_group_name: String,
 }
 
-#[derive(Deserialize)]
-struct List {
-    metadata: ListMeta,
-    items: Vec<Pod>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListMeta {
-    resource_version: String,
-}
-
-/// Lists and watches for ever; after each end of a watch, whatever the reason, it lists anew.
+/// Keeps the record for ever.
 async fn keep(api: Api, book: Arc<Mutex<Book>>, changes: watch::Sender<()>) {
-    loop {
-        let path = "/api/v1/pods";
-        let Ok(list) = api.send::<List>(&http::Method::GET, path, None).await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
+    let tell = |news: News<Pod>| {
         {
             let mut book = book.lock().expect("the record is whole");
-            let listed: BTreeSet<&str> =
-                list.items.iter().map(|pod| pod.metadata.uid.as_str()).collect();
-            let gone: Vec<String> = (book.present())
-                .filter(|(uid, _)| !listed.contains(uid.as_str()))
-                .map(|(uid, _)| uid.clone())
-                .collect();
-            gone.iter().for_each(|uid| book.remove(uid));
-            list.items.into_iter().for_each(|pod| book.apply(pod));
-        }
-        changes.send_replace(());
-        let version = list.metadata.resource_version;
-        let uri = format!("{path}?watch=true&resourceVersion={version}");
-        let request = Request::get(uri).body(Vec::new()).expect("the path is an address");
-        let Ok(events) = api.client().request_events::<Pod>(request).await else {
-            continue;
-        };
-        let mut events = pin!(events);
-        while let Ok(Some(event)) = events.try_next().await {
-            let mut book = book.lock().expect("the record is whole");
-            match event {
-                WatchEvent::Added(pod) | WatchEvent::Modified(pod) => book.apply(pod),
-                WatchEvent::Deleted(pod) => {
+            match news {
+                News::All(pods) => {
+                    let listed: BTreeSet<&str> =
+                        pods.iter().map(|pod| pod.metadata.uid.as_str()).collect();
+                    let gone: Vec<String> = (book.present())
+                        .filter(|(uid, _)| !listed.contains(uid.as_str()))
+                        .map(|(uid, _)| uid.clone())
+                        .collect();
+                    gone.iter().for_each(|uid| book.remove(uid));
+                    pods.into_iter().for_each(|pod| book.apply(pod));
+                }
+                News::Put(pod) => book.apply(pod),
+                News::Gone(pod) => {
                     let uid = pod.metadata.uid.clone();
                     book.apply(pod);
                     book.remove(&uid);
                 }
-                WatchEvent::Bookmark(_) => {}
-                WatchEvent::Error(_) => break,
+                News::Lost => return,
             }
-            changes.send_replace(());
         }
-    }
+        changes.send_replace(());
+    };
+    follow(&api, "/api/v1/pods", tell).await;
 }

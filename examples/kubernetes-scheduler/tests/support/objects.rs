@@ -149,6 +149,16 @@ pub fn pods(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods")
 }
 
+/// The path and the body of a request that binds a pod, by its metadata, to a node of a name.
+pub fn binding(namespace: &str, pod: &Value, node: &str) -> (String, Value) {
+    let path = format!("{}/{}/binding", pods(namespace), pod["name"].as_str().unwrap_or_default());
+    let body = json!({
+        "apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": node},
+        "metadata": {"name": pod["name"], "uid": pod["uid"]},
+    });
+    (path, body)
+}
+
 /// The path of a namespace's groups.
 pub fn groups(namespace: &str) -> String {
     format!("/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups")

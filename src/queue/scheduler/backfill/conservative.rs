@@ -79,31 +79,24 @@ impl Scheduler {
     ) -> Found {
         let (backfill, reads) = self.backfill_parts();
         let needs = backfill.needs(reads, line);
-        if needs.as_ref().is_none_or(|needs| !needs.share_nodes(reads)) {
-            let starts = backfill.by_sums(reads, line, old.clone(), releases, freed);
-            if let Some(found) = self.prove(starts, releases) {
-                return found;
-            }
+        if needs.as_ref().is_none_or(|needs| !needs.share_nodes(reads))
+            && let Some(found) = backfill.by_sums(reads, line, &old, (releases, freed))
+        {
+            return found;
         }
         let (backfill, reads) = self.backfill_parts();
         let Some(needs) = needs else {
-            let (starts, broken) = backfill.one_by_one(reads, line, old, releases);
-            for _ in broken {
+            let (found, broken) = backfill.one_by_one(reads, line, old, releases);
+            for _ in 0..broken {
                 self.report.count(|metrics| &mut metrics.promises_broken);
             }
-            return self.prove(starts, releases).unwrap_or_default();
+            return found;
         };
         let found = backfill.by_place(reads, line, &needs, old, (releases, freed));
         for id in found.confirmed() {
             self.holds.confirm_promise(*id, self.backfill.losses());
         }
         found
-    }
-
-    /// A place for each start; `None` if a promised one would come later.
-    fn prove(&mut self, starts: Vec<Start>, releases: &[Release]) -> Option<Found> {
-        let (backfill, reads) = self.backfill_parts();
-        backfill.prove(reads, starts, releases)
     }
 
     /// Starts the groups whose promised start has come, in queue order. Returns those that cannot

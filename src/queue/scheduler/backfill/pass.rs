@@ -14,7 +14,9 @@ impl Scheduler {
         if self.tenancy.is_some() {
             self.wake_sleepers();
         }
-        let Some(mut news) = self.backfill.take_news() else { return false };
+        let renominated = self.holds.take_renominated();
+        let news = self.backfill.take_news(&self.groups, &renominated);
+        let Some(mut news) = news else { return false };
         if self.end_unsuitable_promises(news.changed()) {
             news.set_freed();
         }

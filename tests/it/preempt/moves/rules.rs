@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phalanx::model::{Device, DeviceRequest, LabelSelector};
 use phalanx::place::Proof;
-use phalanx::plugins::{DeviceFit, Fit};
+use phalanx::plugins::{DeviceFit, Fit, NodeUnschedulable};
 use phalanx::preempt::{
     Consolidation, DisruptionBudget, MoveClaim, NoVictims, Preempt, PreemptingPlanner, Preemption,
     PreemptionRequest, RunningWork, SameQueue,
@@ -317,6 +317,26 @@ fn a_budget_that_runs_out_claims_nothing() {
     // The free GPUs are single ones: only single ones can move, and none of them helps.
     let answer = planner.place(&cluster, &framework, &known, asked(20_000)).unwrap();
     assert_eq!(answer.word(), "exhausted", "{answer}");
+}
+
+/// A unit on a cordoned node has no other place. That is no proof that nobody else may move.
+#[test]
+fn a_layout_of_all_that_fails_where_somebody_may_not_return_proves_nothing() {
+    let nodes = [("old", "a", 8), ("n1", "a", 8), ("n2", "a", 8), ("n3", "a", 8)];
+    let pods = [("u", "old", 8), ("p", "n1", 1), ("q", "n2", 4), ("r", "n3", 4), ("s", "n3", 2)];
+    let mut cluster = cluster(&nodes, &pods);
+    let cordoned = cluster.node("old").unwrap().to_node().unschedulable();
+    cluster.update_node(&cordoned).unwrap();
+    let (known, gang) = (RunningWork::new(), gang(1, 8));
+    let framework = Framework::builder().filter(Fit).filter(NodeUnschedulable).build().unwrap();
+    let mut planner = PreemptingPlanner::new();
+    let mut words = Vec::new();
+    for steps in [1, 3, 20, 40, 70, 100, 20_000] {
+        let asked = ask(&gang, Consolidation::new(4)).budget(steps);
+        words.push(planner.place(&cluster, &framework, &known, asked).unwrap().word());
+    }
+    assert_eq!(words.last(), Some(&"preempt"), "{words:?}");
+    assert!(!words.contains(&"no-victims-help"), "{words:?}");
 }
 
 #[test]
