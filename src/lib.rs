@@ -188,6 +188,7 @@ pub mod _guide {
                 #[doc = "[benchmarks-claims]: benchmarks#results"]
                 #[doc = "[benchmarks-claims-24]: benchmarks#results"]
                 #[doc = "[benchmarks-perf]: benchmarks#results"]
+                #[doc = "[benchmarks-method]: benchmarks#results"]
                 #[doc = "[benchmarks-placement]: benchmarks#results"]
                 #[doc = "[benchmarks-queue]: benchmarks#results"]
                 #[doc = "[benchmarks-scheduler]: benchmarks#results"]
