@@ -156,9 +156,9 @@ fn by_nodes(
     Ok(())
 }
 
-/// A bound on the cost of a set that makes room on a node: so many of the units there as the largest of
-/// them would be needed, the cheapest, of which one costs no less than the unit that opens the node.
-/// O(pods of the node · log).
+/// A bound on the cost of a set that makes room on a node. It takes no fewer units than if each were as
+/// large as the largest there, and costs no less than so many of the cheapest. One of them costs as
+/// much as the unit that opens the node. O(pods of the node · log).
 fn least_on(
     search: &Search<'_, '_>,
     cluster: &Cluster,
