@@ -80,6 +80,10 @@ pub(super) struct Branching<'s> {
     pub(super) gain: Vec<i128>,
     pub(super) measure: Measure,
     pub(super) shares: Option<Shares>,
+    /// The lowest priority in the order.
+    lowest: Option<i32>,
+    /// Whether each unit of the order counts as one: no two are of one group, and no group is in one.
+    apart: bool,
     /// With what is taken gone.
     pub(super) now: Counts,
     /// With what is open gone too.
@@ -282,9 +286,13 @@ impl<'a, 't> Search<'a, 't> {
             let key = |own: &Ranked| (own.0, core::cmp::Reverse(own.1), own.2, own.3);
             key(a).cmp(&key(b))
         });
+        let lowest = ranked.iter().map(|own| self.units.atoms[own.3 as usize].priority).min();
+        let apart = self.units.are_apart(ranked.iter().map(|own| own.3));
         Branching {
             arena,
             level,
+            lowest,
+            apart,
             gain: ranked.iter().map(|ranked| ranked.1).collect(),
             order: ranked.into_iter().map(|(_, _, _, atom, place)| (atom, place)).collect(),
             measure,
@@ -336,7 +344,8 @@ impl<'a, 't> Search<'a, 't> {
         b: &mut Branching<'_>,
         quota: u64,
     ) -> Result<bool, PlaceError> {
-        if !self.first_sets(b)? {
+        let is_over = self.best.is_some() && !self.is_open(b, 0);
+        if is_over || !self.first_sets(b)? {
             return Ok(true);
         }
         let mut left = quota.min(self.steps);
@@ -423,7 +432,9 @@ impl<'a, 't> Search<'a, 't> {
             return false;
         }
         let Some(best) = &self.best else { return true };
-        let highest = b.taken.iter().map(|&atom| self.units.atoms[atom as usize].priority).max();
+        let taken = b.taken.iter().map(|&atom| self.units.atoms[atom as usize].priority).max();
+        // What does not suffice yet takes some unit of the order.
+        let highest = taken.or_else(|| b.lowest.filter(|_| !b.now.suffices(self.need)));
         let mut least = Cost {
             budgets_broken: broken,
             highest_priority: highest,
@@ -438,9 +449,8 @@ impl<'a, 't> Search<'a, 't> {
             let lacking = b.lacking(self.need);
             let most = b.gain.iter().copied().max().unwrap_or(0).max(1);
             // So many atoms more; of a group that falls whole, all but one may count for nothing.
-            let guarded = b.order.iter().any(|(atom, _)| self.units.has_guard(*atom as usize));
-            let more = if guarded { 0 } else { ((lacking + most - 1) / most).max(0) as u64 };
-            least.units = self.cost(&taken).units + more;
+            let more = ((lacking + most - 1) / most).max(0) as u64;
+            least.units = self.cost(&taken).units + if b.apart { more } else { 0 };
             least.pods += more;
         }
         least < best.cost

@@ -131,6 +131,11 @@ fn by_nodes(
                 if done(&search.best) {
                     break;
                 }
+                if let Some(best) = &search.best
+                    && best.cost <= least_on(search, cluster, (row, level), least, &mut sizes)
+                {
+                    continue;
+                }
                 let passes = |atom: u32| search.admits(level, atom);
                 let ground = Ground::new(cluster, need, vec![row]);
                 let on = (need, search.units);
@@ -149,6 +154,49 @@ fn by_nodes(
         }
     }
     Ok(())
+}
+
+/// A bound on the cost of a set that makes room on a node. It takes no fewer units than if each were as
+/// large as the largest there, and costs no less than so many of the cheapest. One of them costs as
+/// much as the unit that opens the node. O(pods of the node · log).
+fn least_on(
+    search: &Search<'_, '_>,
+    cluster: &Cluster,
+    (row, level): (Row, Level),
+    opened: Cost,
+    sizes: &mut Sizes,
+) -> Cost {
+    let need = search.need;
+    let ([kind], Some(node)) = (&need.kinds[..], cluster.view(row)) else { return opened };
+    let mut units: Vec<u32> = Vec::new();
+    let mut most = vec![0; need.width()];
+    for pod in node.pods() {
+        let atom = search.units.atom_of(pod).map(|atom| atom as u32);
+        let Some(atom) = atom.filter(|&atom| search.admits(level, atom)) else { continue };
+        units.push(atom);
+        for (most, amount) in most.iter_mut().zip(sizes.of(cluster, need, pod)) {
+            *most = (*most).max(*amount);
+        }
+    }
+    units.sort_unstable();
+    // A unit with several pods here frees more than the largest of them.
+    if units.windows(2).any(|pair| pair[0] == pair[1]) {
+        return opened;
+    }
+    let mut free = Vec::new();
+    need.free(cluster, row, &mut free);
+    let times = free.iter().zip(&kind.ask).zip(&most).map(|((free, ask), most)| {
+        let lacking = ask.saturating_mul(kind.count).saturating_sub(*free).max(0) as u64;
+        lacking.div_ceil((*most).max(1) as u64)
+    });
+    let times = times.max().unwrap_or(0).min(units.len() as u64);
+    let mut works: Vec<u64> =
+        units.iter().map(|&atom| search.work[atom as usize].unwrap_or(0)).collect();
+    works.sort_unstable();
+    let others = works.iter().take((times as usize).saturating_sub(1));
+    let work_lost = others.fold(opened.work_lost, |sum, work| sum.saturating_add(*work));
+    let counted = if search.units.are_apart(units.into_iter()) { times.max(1) } else { 1 };
+    opened.max(Cost { work_lost, units: counted, pods: times, ..opened })
 }
 
 /// The place of a row in the order of ties.

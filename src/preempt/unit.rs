@@ -476,6 +476,15 @@ impl Units {
         family
     }
 
+    /// Whether each of some atoms is a unit, however many of them go: no two are of one group, and no
+    /// group is inside another.
+    pub(super) fn are_apart(&self, atoms: impl Iterator<Item = u32>) -> bool {
+        let mut groups: Vec<u32> = atoms.map(|atom| self.atoms[atom as usize].group).collect();
+        groups.retain(|group| *group != NONE);
+        groups.sort_unstable();
+        !self.nested && groups.windows(2).all(|pair| pair[0] != pair[1])
+    }
+
     /// The guard right above an atom and those above that.
     pub(crate) fn has_guard(&self, atom: usize) -> bool {
         self.atoms[atom].guard != NONE

@@ -99,7 +99,7 @@ impl BackfillLine {
             return HeadStart::Unknown;
         }
         let demand = self.demand(reads, id);
-        self.tally.read_running(reads);
+        self.tally.read_ends_for_copy(reads);
         let old = reads.holds().promise(id);
         let old = old.filter(|(.., losses)| *losses == self.losses).map(|(at, ..)| at);
         let mut tree = None;
@@ -265,7 +265,9 @@ impl BackfillLine {
             return Verdict::Waits(standing.shortage(reads));
         }
         if outlasts && let Some(mut standing) = self.standing.take() {
-            standing.is_copied = standing.is_copied || self.is_kept_in_copy(reads, &standing);
+            // What has run for longer than estimated ends later than in the copy.
+            let is_copied = standing.is_copied && !self.tally.ends_differ_from_copy(reads);
+            standing.is_copied = is_copied || self.is_kept_in_copy(reads, &standing);
             self.guard = Some(Guard { standing, moved: None, taken_up: false });
         }
         let is_counted = self.alike(class).is_some();
@@ -276,7 +278,7 @@ impl BackfillLine {
     /// Makes the working copy the cluster at the promised start. Returns whether the promise holds.
     fn is_kept_in_copy(&mut self, reads: Reads<'_>, standing: &Standing) -> bool {
         let Some(plan) = reads.promised_plan(standing.head) else { return false };
-        self.tally.read_running(reads);
+        self.tally.read_ends_for_copy(reads);
         let ended: Vec<GroupId> = self.tally.ended_by(standing.at).collect();
         let kept = self.copy.take();
         let copy = self.copy.insert(WorkingCopy::at_end_of(kept, reads, &ended));

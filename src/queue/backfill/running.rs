@@ -24,6 +24,8 @@ pub(super) struct Running {
     stale: BTreeSet<GroupId>,
     /// Whether anything may have changed.
     all: bool,
+    /// Whether an end that was known has become another.
+    moved: bool,
 }
 
 /// A group with pods in the cluster.
@@ -62,6 +64,7 @@ impl Running {
             rows: BTreeSet::new(),
             stale: BTreeSet::new(),
             all: true,
+            moved: false,
         }
     }
 
@@ -101,7 +104,7 @@ impl Running {
     /// All may have changed.
     pub(super) fn note_all(&mut self) {
         let since = core::mem::take(&mut self.since);
-        *self = Running::of(since);
+        *self = Running { moved: true, ..Running::of(since) };
     }
 
     /// The ends that are known, in order.
@@ -132,6 +135,16 @@ impl Running {
         (stale, rows)
     }
 
+    /// Whether an end that was known may have become another since [`Running::note_copied`].
+    pub(super) fn have_moved(&self) -> bool {
+        self.moved
+    }
+
+    /// The ends were told to a copy of the cluster.
+    pub(super) fn note_copied(&mut self) {
+        self.moved = false;
+    }
+
     /// A group with pods in the cluster, as it was read last.
     pub(super) fn known(&self, id: GroupId) -> Option<&Runner> {
         self.known.get(&id)
@@ -140,6 +153,7 @@ impl Running {
     /// Sets a group as it is read now; `None` if it has no pod in the cluster and runs no more.
     pub(super) fn set(&mut self, id: GroupId, runner: Option<Runner>) {
         if let Some(old) = self.known.remove(&id) {
+            self.moved |= runner.as_ref().is_some_and(|own| own.end != old.end);
             self.ends.remove(&(old.end, id));
             for row in old.rows {
                 if let Some(groups) = self.on_row.get_mut(&row) {

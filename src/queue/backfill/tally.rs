@@ -105,6 +105,18 @@ impl Tally {
         debug_assert!(self.is_running_in_step(reads), "a change of running groups was not noted");
     }
 
+    /// [`Tally::read_running`], for a copy of the cluster in which groups are to end.
+    pub(super) fn read_ends_for_copy(&mut self, reads: Reads<'_>) {
+        self.read_running(reads);
+        self.running.note_copied();
+    }
+
+    /// Whether a group may end at another time by now than in the copy.
+    pub(super) fn ends_differ_from_copy(&mut self, reads: Reads<'_>) -> bool {
+        self.read_running(reads);
+        self.running.have_moved()
+    }
+
     fn is_running_in_step(&mut self, reads: Reads<'_>) -> bool {
         let ids: Vec<GroupId> = self.running.starts().keys().copied().collect();
         ids.into_iter().all(|id| {

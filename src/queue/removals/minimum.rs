@@ -1,11 +1,10 @@
 //! Minimum check: pending evictions must leave each group at its minimum, or evict all of it.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::removal::{Removal, pod_name};
+use super::removal::{Removal, named, pod_name};
 use super::{Among, Removals};
 use crate::base::Time;
 use crate::model::PodGroup;
@@ -44,8 +43,7 @@ impl Removals {
             return !queued.is_left_without(&members) && !queued.keeps_minima(&members);
         }
         let Some(root) = self.work.running().get(root) else { return false };
-        let is_going =
-            |pod: &PodView<'_>| going.contains(&format!("{}/{}", pod.namespace(), pod.name()));
+        let is_going = |pod: &PodView<'_>| going.contains(&named(pod.namespace(), pod.name()));
         // A pod that was to go and could not counts as terminating, and runs.
         let runs = |pod: &PodView<'_>| pod.node().is_some() && (!pod.deleting() || is_going(pod));
         let stays = |pod: &PodView<'_>| runs(pod) && !is_going(pod);

@@ -1,7 +1,6 @@
 //! One entry of the ledger: a unit that is to leave its nodes, and how far that has come.
 
 use alloc::collections::BTreeSet;
-use alloc::format;
 use alloc::string::String;
 
 use crate::base::ObjectName;
@@ -224,7 +223,12 @@ impl Removal {
 
 /// Full name of a pod that is to go.
 pub(in crate::queue) fn pod_name(pod: &EvictedPod) -> String {
-    format!("{}/{}", pod.namespace, pod.name)
+    named(&pod.namespace, &pod.name)
+}
+
+/// The full name of a pod, by its parts: each search for victims makes one for each pod that runs.
+pub(super) fn named(namespace: &str, name: &str) -> String {
+    [namespace, "/", name].concat()
 }
 
 /// Whether a pod that is to go is still where it was.

@@ -1,10 +1,10 @@
 //! Members above the minima of their gangs, as a rule over sets of units.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::removal::named;
 use crate::preempt::{Candidate, Yielding};
 use crate::quota::{HolderId, Usage, Yields};
 
@@ -105,7 +105,7 @@ impl<'t> Surplus<'t> {
 impl Yielding for Surplus<'_> {
     fn holder_of(&self, unit: &Candidate<'_>) -> Option<u32> {
         let pod = unit.pod().filter(|_| unit.pods == 1)?;
-        self.numbers.get(&format!("{}/{}", pod.namespace(), pod.name())).copied()
+        self.numbers.get(&named(pod.namespace(), pod.name())).copied()
     }
 
     fn may_begin(&self, members: &[u32]) -> bool {

@@ -1,10 +1,10 @@
 //! Units that a group may take, as the queue sees them.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::removal::named;
 use super::{Removal, Removals};
 use crate::model::PodGroup;
 use crate::preempt::{Candidate, Policy, Preemptor};
@@ -86,7 +86,7 @@ impl Takeable<'_> {
         if !of_root().any(|own| !own.is_victim() && own.names().any(|name| is_kept(&name))) {
             return false;
         }
-        let own = pods.iter().map(|pod| format!("{}/{}", pod.namespace(), pod.name()));
+        let own = pods.iter().map(|pod| named(pod.namespace(), pod.name()));
         let names = of_root().flat_map(Removal::names).filter(is_kept).chain(own);
         let gone = names.filter_map(|name| Some(self.groups.member(&name)?.1)).collect();
         !queued.keeps_minima(&gone)
@@ -99,7 +99,7 @@ impl Policy for Takeable<'_> {
         if pod.namespace() == RESERVED_NAMESPACE {
             return false;
         }
-        let name = format!("{}/{}", pod.namespace(), pod.name());
+        let name = named(pod.namespace(), pod.name());
         let root = self.groups.member(&name).map(|(id, _)| id);
         let is_partner =
             |root: GroupId| self.partners.is_some_and(|partners| partners.contains(&root));
@@ -118,7 +118,7 @@ impl Policy for Takeable<'_> {
         }
         let all = self.pods_of(unit, pod, queued);
         let is_open = |pod: &PodView<'_>| {
-            let name = format!("{}/{}", pod.namespace(), pod.name());
+            let name = named(pod.namespace(), pod.name());
             self.removals.refused_until(&name).is_none() && self.victims.get(&name) != Some(&false)
         };
         // Pods that terminate are no part of the unit any more.
