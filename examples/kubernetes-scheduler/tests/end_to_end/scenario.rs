@@ -179,7 +179,22 @@ impl<'a> Cluster<'a> {
         let time = SOON + Duration::from_millis(20) * count as u32;
         let met = self.ledger.within(time, |book| book.bound(self.namespace) == count).await;
         let bound = self.ledger.book().bound(self.namespace);
+        if !met {
+            self.tell_what_waits().await;
+        }
         assert!(met, "{bound} of {count} pods are bound after {time:?}");
+    }
+
+    /// Conditions of groups, and of pods that are not bound.
+    async fn tell_what_waits(&self) {
+        for group in self.api.list(&self.groups()).await {
+            note(&format!("{}: {}", group["metadata"]["name"], group["status"]["conditions"]));
+        }
+        for pod in self.api.list(&self.pods()).await {
+            if pod["spec"]["nodeName"].is_null() {
+                note(&format!("{}: {}", pod["metadata"]["name"], pod["status"]["conditions"]));
+            }
+        }
     }
 
     /// Waits until the scheduler has come to all that there was: it has bound a pod made now.
