@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use phalanx::preempt::Victim;
 use phalanx::queue::{Gone, GroupState, PreemptionSettings, PriorityThenTime, SavedScheduler};
-use phalanx::{Decision, Event, Framework, ObjectName, Pod, PodGroup, Scheduler};
+use phalanx::{Decision, Event, Framework, Node, ObjectName, Pod, PodGroup, Scheduler};
 
 use super::moves::{moved, wide};
 use super::steps::*;
@@ -175,4 +175,45 @@ fn an_eviction_that_is_put_off_leaves_nobody_else_in_part() {
         }
     }
     assert!(stay.len() != 1, "{stay:?} stays");
+}
+
+/// A node is told later than the pods that run on it. The gang was tried meanwhile, when it lacked
+/// more than what is pending. It is tried again once the node is there.
+#[test]
+fn a_gang_whose_members_wait_for_their_node_is_tried_again_once_it_is_told() {
+    let mut scheduler = scheduler(gpus(1, 16), |_| {});
+    let pods = (0..14).map(|number| {
+        let pod = gpu().name(format!("g-{number}"));
+        match number {
+            0..6 => pod.on("n0000"),
+            6..11 => pod.on("n0001"),
+            _ => pod,
+        }
+    });
+    let group = pods.fold(PodGroup::gang("g", 14), PodGroup::pod);
+    scheduler.handle_group(group, at(0)).unwrap();
+    let next = scheduler.poll_decision(at(0));
+    assert!(next.is_none(), "{next:?}");
+    let node = Node::new("n0001").capacity(GPU, 5);
+    scheduler.handle_event(Event::NodeChanged { node, version: 0 }, at(1)).unwrap();
+    let (_, plan) = plan(&mut scheduler, at(1));
+    assert_eq!(plan.len(), 3);
+}
+
+/// End-to-end test of two replicas, on a busy machine. Some pods are listed before their group: they run
+/// as pods of no group until that comes with all of its members. They did not count as running: the gang
+/// lacked more than what is pending, waited, and was evicted as below its minimum.
+#[test]
+fn pods_that_are_told_before_their_group_count_once_it_is_told_with_them() {
+    let mut scheduler = scheduler(gpus(2, 16), |_| {});
+    let on = |number: usize| gpu().name(format!("g-{number}")).on("n0000");
+    for pod in (0..7).map(on) {
+        scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(0)).unwrap();
+    }
+    let group = (0..11).map(on).fold(PodGroup::gang("g", 32), PodGroup::pod);
+    let pending = (11..32).map(|number| gpu().name(format!("g-{number}")));
+    scheduler.handle_group(pending.fold(group, PodGroup::pod), at(1)).unwrap();
+    let (_, plan) = plan(&mut scheduler, at(1));
+    assert_eq!(plan.len(), 21);
+    assert!(scheduler.check().is_ok());
 }
