@@ -200,9 +200,8 @@ fn a_gang_whose_members_wait_for_their_node_is_tried_again_once_it_is_told() {
     assert_eq!(plan.len(), 3);
 }
 
-/// End-to-end test of two replicas, on a busy machine. Some pods are listed before their group: they run
-/// as pods of no group until that comes with all of its members. They did not count as running: the gang
-/// lacked more than what is pending, waited, and was evicted as below its minimum.
+/// Some pods are listed before their group: they run as pods of no group until that comes with all of its
+/// members. The gang lacks just what is pending then.
 #[test]
 fn pods_that_are_told_before_their_group_count_once_it_is_told_with_them() {
     let mut scheduler = scheduler(gpus(2, 16), |_| {});
