@@ -433,7 +433,7 @@ impl<'a, 't> Search<'a, 't> {
         }
         let Some(best) = &self.best else { return true };
         let taken = b.taken.iter().map(|&atom| self.units.atoms[atom as usize].priority).max();
-        // What does not suffice yet takes some unit of the order.
+        // Some unit of the order is taken where the room does not suffice yet.
         let highest = taken.or_else(|| b.lowest.filter(|_| !b.now.suffices(self.need)));
         let mut least = Cost {
             budgets_broken: broken,

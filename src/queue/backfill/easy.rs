@@ -265,7 +265,7 @@ impl BackfillLine {
             return Verdict::Waits(standing.shortage(reads));
         }
         if outlasts && let Some(mut standing) = self.standing.take() {
-            // What has run for longer than estimated ends later than in the copy.
+            // Groups that have run for longer than estimated end later than in the copy.
             let is_copied = standing.is_copied && !self.tally.ends_differ_from_copy(reads);
             standing.is_copied = is_copied || self.is_kept_in_copy(reads, &standing);
             self.guard = Some(Guard { standing, moved: None, taken_up: false });

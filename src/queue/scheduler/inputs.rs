@@ -12,7 +12,7 @@ use crate::queue::groups::{MemberState, Phase, QueuedGroup, full_name, in_leaf, 
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::gone::Gone;
 use crate::queue::terms::observe::{GroupChange, ReservationEnd};
-use crate::state::{Applied, Event, NodeView, PodView};
+use crate::state::{Applied, Event, NodeView};
 
 impl Scheduler {
     /// An advance of time: every timer due by `now` fires, but for those that evict: they are judged
@@ -77,8 +77,7 @@ impl Scheduler {
     ///
     /// A leaf may be empty; members may follow one by one through [`Scheduler::handle_pod`]. Pods
     /// listed in the tree are added, or replace the known pod while it is pending; members that it
-    /// does not list stay. A pod that names a node is already bound; one that was known without its
-    /// group joins it. A group that runs and whose
+    /// does not list stay. A pod that names a node is already bound. A group that runs and whose
     /// minimum is raised is not below it for that: what runs stays, and the rest is waited for.
     ///
     /// # Errors
@@ -92,39 +91,23 @@ impl Scheduler {
         let mut parts = Vec::new();
         split(&mut tree, &mut parts);
         let mut adopted: Vec<Pod> = Vec::new();
-        // Pods that were told before their group, as they were.
-        let mut joined: Vec<Pod> = Vec::new();
         for (leaf, pods) in &parts {
             for pod in pods.iter().filter(|pod| pod.node.is_some()) {
                 let pod = in_leaf(pod.clone(), leaf);
-                let known = self.world.cluster().pod(pod.namespace(), &pod.name);
-                if known.is_some_and(|known| known.group() == Some(leaf)) {
+                let known = self.world.cluster().pod(pod.namespace(), &pod.name).is_some();
+                if known {
                     continue;
                 }
-                let before = known.map(PodView::to_pod);
-                let result = match &before {
-                    Some(before) => {
-                        let pod = in_leaf(before.clone(), leaf);
-                        self.world.apply(Event::PodChanged { pod, version: 0 }).map(drop)
-                    }
-                    None => self.world.add_pod(pod.clone()).map(drop),
-                };
-                if let Err(error) = result {
+                if let Err(error) = self.world.add_pod(pod.clone()) {
                     for pod in adopted {
                         self.world.remove_pod(pod.namespace(), &pod.name)?;
                     }
-                    for pod in joined {
-                        self.world.apply(Event::PodChanged { pod, version: 0 })?;
-                    }
                     return Err(error.into());
                 }
-                match before {
-                    Some(before) => joined.push(before),
-                    None => adopted.push(pod),
-                }
+                adopted.push(pod);
             }
         }
-        for pod in adopted.iter().chain(&joined) {
+        for pod in &adopted {
             self.pods_changed(pod.node.as_deref().unwrap_or(""));
         }
         let known = self.groups.named(&root).map(|(id, _)| id);

@@ -17,7 +17,7 @@ impl Scheduler {
         let renominated = self.holds.take_renominated();
         let news = self.backfill.take_news(&self.groups, &renominated);
         let Some(mut news) = news else { return false };
-        // What has changed may start earlier.
+        // Changed groups may start earlier.
         let is_earlier = policy.rule == BackfillRule::Conservative && !news.changed().is_empty();
         if self.end_unsuitable_promises(news.changed()) || is_earlier {
             news.set_freed();
