@@ -219,7 +219,8 @@ fn pods_that_are_told_before_their_group_count_once_it_is_told_with_them() {
             let mut begun = group.clone();
             begun.pods.drain(7..11);
             scheduler.handle_group(begun, at(1)).unwrap();
-            for pod in group.pods.iter().take(11).skip(7).cloned() {
+            for mut pod in group.pods.iter().take(11).skip(7).cloned() {
+                pod.group = Some("g".to_owned());
                 scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(1)).unwrap();
             }
             for name in ["n0000", "n0001"] {
