@@ -57,7 +57,8 @@ impl Scheduler {
             let has_devices =
                 |place: &HeldPlace| !place.devices().is_empty() && self.is_in_place(place);
             let arrives = self.holds.arrives(id)
-                || !leaving.is_empty() && (!done.is_empty() || own.places().iter().all(has_devices));
+                || !leaving.is_empty()
+                    && (!done.is_empty() || own.places().iter().all(has_devices));
             let mut rest =
                 own.places().iter().filter(|place| !done.contains(&full_name(place.pod())));
             // If the embedder moves the unit itself, some pods may be where they are to be.
