@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::cluster::Cluster;
 use super::event::{Applied, Event};
 use super::journal::{Change, Moment, NodeChange, REMEMBERED};
-use super::view::NodeView;
+use super::view::{NodeView, PodView};
 use crate::base::{ObjectName, Row};
 use crate::model::{Amounts, Device, Effect, Node, Pod, Taint};
 
@@ -204,7 +204,7 @@ fn pods(cluster: &Cluster, row: Row) -> BTreeMap<(i64, bool), usize> {
 
 /// The nodes and pods, also those that wait for their nodes.
 fn contents(cluster: &Cluster) -> (Vec<Node>, BTreeMap<ObjectName, Pod>) {
-    let pods = cluster.pods().map(|pod| pod.to_pod()).map(|pod| (pod.full_name(), pod));
+    let pods = cluster.pods().map(PodView::to_pod).map(|pod| (pod.full_name(), pod));
     (cluster.nodes().map(NodeView::to_node).collect(), pods.collect())
 }
 
