@@ -13,6 +13,7 @@
 //! | [`Change::Namespaces`] | labels of a namespace | results that read labels of namespaces are void |
 //! | [`Change::Storage`] | claims, volumes and what they are | results for shapes with volumes are void |
 //! | [`Change::Claims`] | a device class, a slice or a claim | results for pods with claims are void; none are kept |
+//! | [`Change::Parked`] | a pod that waits for its node came or went | nothing: it is on no row; a copy of the cluster is behind |
 //!
 //! Beside the row itself, a change of a node reaches
 //! - the domains of its labels: [`NodeChange::label`] tests whether the value of a key may be another;
@@ -81,6 +82,8 @@ pub(crate) enum Change {
     Storage,
     /// A device class, a slice or a claim changed, came or went.
     Claims,
+    /// A pod that waits for its node came or went.
+    Parked,
 }
 
 impl Change {
@@ -88,7 +91,7 @@ impl Change {
     pub(crate) fn row(self) -> Option<Row> {
         match self {
             Change::Pods { row, .. } | Change::Node { row, .. } => Some(Row::from(row)),
-            Change::Namespaces | Change::Storage | Change::Claims => None,
+            Change::Namespaces | Change::Storage | Change::Claims | Change::Parked => None,
         }
     }
 }

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use super::cluster::Cluster;
 use super::event::{Applied, Event};
 use super::journal::{Change, Moment, NodeChange, REMEMBERED};
-use super::view::NodeView;
-use crate::base::Row;
+use super::view::{NodeView, PodView};
+use crate::base::{ObjectName, Row};
 use crate::model::{Amounts, Device, Effect, Node, Pod, Taint};
 
 fn plain(name: &str) -> Node {
@@ -181,7 +181,7 @@ impl Follower {
                     own.key = now.key;
                 }
             }
-            Change::Namespaces | Change::Claims | Change::Storage => {}
+            Change::Namespaces | Change::Claims | Change::Storage | Change::Parked => {}
         }
     }
 
@@ -200,6 +200,12 @@ fn pods(cluster: &Cluster, row: Row) -> BTreeMap<(i64, bool), usize> {
         *pods.entry((pod.shape().requests.of("cpu"), pod.deleting())).or_default() += 1;
     }
     pods
+}
+
+/// The nodes and pods, also those that wait for their nodes.
+fn contents(cluster: &Cluster) -> (Vec<Node>, BTreeMap<ObjectName, Pod>) {
+    let pods = cluster.pods().map(PodView::to_pod).map(|pod| (pod.full_name(), pod));
+    (cluster.nodes().map(NodeView::to_node).collect(), pods.collect())
 }
 
 /// One step: of nodes n0 to n5, and of pods p0 to p19.
@@ -252,7 +258,9 @@ proptest! {
         let mut follower = Follower { seen: cluster.moment(), ..Follower::default() };
         let forks = steps.iter().filter(|(action, ..)| *action == 9).count();
         for (at, action) in steps.into_iter().enumerate() {
+            let before = (cluster.moment(), contents(&cluster));
             step(&mut cluster, action);
+            prop_assert!(cluster.moment() != before.0 || contents(&cluster) == before.1);
             if at.is_multiple_of(pause) {
                 follower.follow(&cluster);
                 follower.same(&cluster);

@@ -57,6 +57,7 @@ impl Cluster {
         };
         if row.is_none() {
             Arc::make_mut(&mut self.parked).park(&Arc::from(node), [slot]);
+            self.journal.record(Change::Parked);
         }
         Ok(slot)
     }
@@ -140,6 +141,7 @@ impl Cluster {
     fn unpark(&mut self, slot: u32) {
         if self.parked.node_of(slot).is_some() {
             Arc::make_mut(&mut self.parked).leave(slot);
+            self.journal.record(Change::Parked);
         }
     }
 

@@ -126,7 +126,11 @@ impl Capacity {
     fn is_same_tree(&self, cluster: &Cluster) -> bool {
         let Some(mut changes) = cluster.journal.since(self.moment) else { return false };
         changes.all(|change| match change {
-            Change::Pods { .. } | Change::Namespaces | Change::Storage | Change::Claims => true,
+            Change::Pods { .. }
+            | Change::Namespaces
+            | Change::Storage
+            | Change::Claims
+            | Change::Parked => true,
             Change::Node { change, .. } => {
                 let moves = NodeChange::ADDED.and(NodeChange::REMOVED, true);
                 !change.has(moves.and(NodeChange::TIE_RANK, true))
@@ -228,7 +232,7 @@ impl Capacity {
                         nodes = true;
                         rows.push(row);
                     }
-                    Change::Namespaces | Change::Storage | Change::Claims => {}
+                    Change::Namespaces | Change::Storage | Change::Claims | Change::Parked => {}
                 }
             }
         } else {

@@ -24,7 +24,7 @@ impl Caches {
     /// Takes a cluster for what it was at another moment; see
     /// [`Planner::rebase`](super::planner::Planner::rebase).
     pub(crate) fn rebase(&mut self, visited: &Cluster, moment: Moment) {
-        self.tables.scratch.changes.rebase(visited, moment);
+        self.tables.rebase(visited, moment);
         self.capacity.rebase(visited, moment);
     }
 }

@@ -17,7 +17,7 @@ use crate::place::scoring::tie_order::{OrderStamp, Ranks, SaltedOrder};
 use crate::place::scoring::view::View;
 use crate::place::topology::partition::{Candidate, partition_all};
 use crate::place::topology::tiers::Keys;
-use crate::state::journal::NodeChange;
+use crate::state::journal::{Moment, NodeChange};
 use crate::state::{Cluster, LabelKey, Row};
 
 /// Tables kept at most, and at most so many rows in all tables together. A request that has more
@@ -76,7 +76,26 @@ impl PlannerCache {
             self.framework = Some(framework.clone());
             self.forget();
         }
-        for event in self.scratch.changes.nodes_since(nodes).unwrap_or(&[]) {
+        self.nodes_changed(nodes);
+        self.ranks = self.order_of(cluster, salt);
+    }
+
+    /// Takes a cluster for what it was at another moment; see
+    /// [`Planner::rebase`](crate::place::Planner::rebase).
+    pub(crate) fn rebase(&mut self, visited: &Cluster, moment: Moment) {
+        let nodes = self.scratch.changes.nodes_end();
+        self.scratch.changes.rebase(visited, moment);
+        self.nodes_changed(nodes);
+    }
+
+    /// Drops what changes of nodes void, from a place in the log on.
+    fn nodes_changed(&mut self, since: u64) {
+        let Some(events) = self.scratch.changes.nodes_since(since) else {
+            self.classes.forget();
+            self.partitions.clear();
+            return;
+        };
+        for event in events {
             self.classes.node_changed(event.change);
             let moves = NodeChange::ADDED.and(NodeChange::REMOVED, true);
             if event.change.has(moves.and(NodeChange::TIE_RANK, true)) {
@@ -86,7 +105,6 @@ impl PlannerCache {
                 self.partitions.retain(|keys, _| same(keys));
             }
         }
-        self.ranks = self.order_of(cluster, salt);
     }
 
     fn forget(&mut self) {

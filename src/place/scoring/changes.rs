@@ -105,7 +105,7 @@ impl ChangeLog {
                 }
                 Change::Namespaces => self.namespaces += 1,
                 // Plugins that read storage or claims judge anew for each request.
-                Change::Storage | Change::Claims => {}
+                Change::Storage | Change::Claims | Change::Parked => {}
             }
         }
         true

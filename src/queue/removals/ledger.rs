@@ -276,7 +276,7 @@ impl Ledger {
                 }
                 // A group may wait for a resource claim that is of no node.
                 Change::Claims => return None,
-                Change::Node { .. } | Change::Namespaces | Change::Storage => {}
+                Change::Node { .. } | Change::Namespaces | Change::Storage | Change::Parked => {}
             }
         }
         Some(nodes)

@@ -12,7 +12,7 @@ use crate::queue::holds::{HeldPlace, Hold, HoldId, UnitMove};
 use crate::queue::removals::{Among, Removal};
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::queue::terms::observe::ReservationEnd;
-use crate::state::NodeView;
+use crate::state::{NodeView, PodView};
 
 impl Scheduler {
     /// Holds places that are not held yet, and frees those that are not needed any more: a pod runs
@@ -46,11 +46,7 @@ impl Scheduler {
                 .filter(|unit| unit.name() == own.unit())
                 .flat_map(Removal::names)
                 .collect();
-            let there = |place: &HeldPlace| {
-                let pod = place.pod();
-                self.world.cluster().pod(pod.namespace(), &pod.name)
-            };
-            let node = |place: &HeldPlace| there(place)?.node().map(NodeView::name);
+            let node = |place: &HeldPlace| self.pod_of(place)?.node().map(NodeView::name);
             let mut done: BTreeSet<String> = own
                 .places()
                 .iter()
@@ -58,12 +54,11 @@ impl Scheduler {
                 .map(|place| full_name(place.pod()))
                 .collect();
             // A unit that gets other devices of its node has moved without leaving it.
-            let has_place = |place: &HeldPlace| {
-                node(place) == Some(place.to())
-                    && there(place).is_some_and(|pod| pod.device_indexes() == place.devices())
-            };
+            let has_devices =
+                |place: &HeldPlace| !place.devices().is_empty() && self.is_in_place(place);
             let arrives = self.holds.arrives(id)
-                || !leaving.is_empty() && (!done.is_empty() || own.places().iter().all(has_place));
+                || !leaving.is_empty()
+                    && (!done.is_empty() || own.places().iter().all(has_devices));
             let mut rest =
                 own.places().iter().filter(|place| !done.contains(&full_name(place.pod())));
             // If the embedder moves the unit itself, some pods may be where they are to be.
@@ -86,6 +81,41 @@ impl Scheduler {
                 own.is(ticket, &unit) && pods.contains(&full_name(place.pod()))
             });
             self.stays_moved(ticket, &unit, &pods);
+        }
+    }
+
+    /// The pod of a place, where it is in the cluster.
+    fn pod_of(&self, place: &HeldPlace) -> Option<PodView<'_>> {
+        let pod = place.pod();
+        self.world.cluster().pod(pod.namespace(), &pod.name)
+    }
+
+    /// Whether a pod is on the node and on the devices that it is to have.
+    fn is_in_place(&self, place: &HeldPlace) -> bool {
+        self.pod_of(place).is_some_and(|pod| {
+            pod.node().is_some_and(|node| node.name() == place.to())
+                && pod.device_indexes() == place.devices()
+        })
+    }
+
+    /// A pod is about to end. A unit that moves with it, and of which all others are where they are to be,
+    /// is taken back unless it has begun to leave.
+    pub(super) fn end_in_place(&mut self, pod: &str) {
+        let is_last = |own: &UnitMove| {
+            let is_pod = |place: &&HeldPlace| full_name(place.pod()) == pod;
+            let mut rest = own.places().iter().filter(|place| !is_pod(place)).peekable();
+            own.places().iter().any(|place| is_pod(&place))
+                && rest.peek().is_some()
+                && rest.all(|place| self.is_in_place(place))
+        };
+        let last = self.holds.moves().filter(|own| is_last(own));
+        let last: Vec<_> = last.map(|own| (own.ticket(), String::from(own.unit()))).collect();
+        for (ticket, unit) in last {
+            let back = self.removals.take(Among::Unit(ticket, &unit), |own| !own.has_begun());
+            for (ticket, units) in back {
+                self.cancel_units(ticket, units);
+                self.holds.set_due();
+            }
         }
     }
 

@@ -248,6 +248,7 @@ impl Scheduler {
     fn pod_finished(&mut self, pod: &ObjectName) -> Result<(), QueueError> {
         let found = self.groups.member(pod);
         let (id, seq) = found.ok_or_else(|| QueueError::UnknownPod(pod.clone()))?;
+        self.end_in_place(pod);
         self.remove_pod(pod.namespace(), pod.name());
         self.release_places(|_, place, _| full_name(place.pod()) == **pod);
         self.remove_member(id, seq, true);

@@ -54,7 +54,7 @@ impl World {
             });
             gang.started
                 && gang.below.is_none()
-                && self.counts(name, &gang.tree, |_| true)
+                && self.has_no_part(name, &gang.tree)
                 && (has_places || self.counts(name, &gang.tree, runs))
         };
         let whole = self.gangs.iter().filter(is_whole).map(|(name, _)| name.clone()).collect();

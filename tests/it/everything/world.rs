@@ -360,13 +360,23 @@ impl World {
 
     /// Whether the members that are counted are enough for a tree.
     pub(super) fn counts(&self, root: &str, tree: &PodGroup, is: impl Fn(&str) -> bool) -> bool {
+        satisfied(tree, &self.have(root, is)).0
+    }
+
+    /// The members that are counted, by leaf.
+    fn have(&self, root: &str, is: impl Fn(&str) -> bool) -> BTreeMap<String, usize> {
         let mut have: BTreeMap<String, usize> = BTreeMap::new();
         for (name, pod) in self.members(root) {
             if is(name) {
                 *have.entry(pod.spec.group.clone().unwrap()).or_default() += 1;
             }
         }
-        satisfied(tree, &have).0
+        have
+    }
+
+    /// Whether every group of a tree that has members has enough of them.
+    pub(super) fn has_no_part(&self, root: &str, tree: &PodGroup) -> bool {
+        has_no_part(tree, &self.have(root, |_| true))
     }
 
     pub(super) fn is_in_flight(&self, pod: &str) -> bool {
@@ -500,6 +510,12 @@ pub(super) fn listed(pod: &PodState) -> Pod {
     }
     own.deleting = pod.deleting;
     own
+}
+
+/// Whether every group of a tree that has pods has its minimum.
+fn has_no_part(tree: &PodGroup, have: &BTreeMap<String, usize>) -> bool {
+    let (is, pods) = satisfied(tree, have);
+    (is || pods == 0) && tree.groups.iter().all(|own| has_no_part(own, have))
 }
 
 /// Whether a tree has its minimum, and how many pods count.

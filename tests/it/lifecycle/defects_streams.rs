@@ -201,18 +201,37 @@ fn a_gang_whose_members_wait_for_their_node_is_tried_again_once_it_is_told() {
 }
 
 /// Some pods are listed before their group: they run as pods of no group until that comes with all of its
-/// members. The gang lacks just what is pending then.
+/// members. The gang lacks just what is pending then, whether their node is listed first or last.
 #[test]
 fn pods_that_are_told_before_their_group_count_once_it_is_told_with_them() {
-    let mut scheduler = scheduler(gpus(2, 16), |_| {});
-    let on = |number: usize| gpu().name(format!("g-{number}")).on("n0000");
-    for pod in (0..7).map(on) {
-        scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(0)).unwrap();
+    for node_comes_last in [false, true] {
+        let nodes = if node_comes_last { 0 } else { 2 };
+        let mut scheduler = scheduler(gpus(nodes, 16), |_| {});
+        let on = |number: usize| gpu().name(format!("g-{number}")).on("n0000");
+        for pod in (0..7).map(on) {
+            scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(0)).unwrap();
+        }
+        let group = (0..11).map(on).fold(PodGroup::gang("g", 32), PodGroup::pod);
+        let pending = (11..32).map(|number| gpu().name(format!("g-{number}")));
+        let group = pending.fold(group, PodGroup::pod);
+        if node_comes_last {
+            // The tree has the members that are known, and the rest follow.
+            let mut begun = group.clone();
+            begun.pods.drain(7..11);
+            scheduler.handle_group(begun, at(1)).unwrap();
+            for mut pod in group.pods.iter().take(11).skip(7).cloned() {
+                pod.group = Some("g".to_owned());
+                scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(1)).unwrap();
+            }
+            for name in ["n0000", "n0001"] {
+                let node = Node::new(name).capacity(GPU, 16);
+                scheduler.handle_event(Event::NodeChanged { node, version: 0 }, at(1)).unwrap();
+            }
+        } else {
+            scheduler.handle_group(group, at(1)).unwrap();
+        }
+        let (_, plan) = plan(&mut scheduler, at(1));
+        assert_eq!(plan.len(), 21, "the node comes last: {node_comes_last}");
+        assert!(scheduler.check().is_ok());
     }
-    let group = (0..11).map(on).fold(PodGroup::gang("g", 32), PodGroup::pod);
-    let pending = (11..32).map(|number| gpu().name(format!("g-{number}")));
-    scheduler.handle_group(pending.fold(group, PodGroup::pod), at(1)).unwrap();
-    let (_, plan) = plan(&mut scheduler, at(1));
-    assert_eq!(plan.len(), 21);
-    assert!(scheduler.check().is_ok());
 }

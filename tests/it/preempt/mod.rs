@@ -5,6 +5,7 @@ mod brute;
 mod claims;
 mod devices;
 mod explained;
+mod kept;
 mod moves;
 mod planted;
 mod small_worlds;

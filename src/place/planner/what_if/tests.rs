@@ -1,9 +1,9 @@
 //! Questions about a cluster that changes, and one that does not.
 
 use super::*;
-use crate::framework::Framework;
+use crate::framework::{Framework, Strategy};
 use crate::model::{Node, Pod, PodGroup};
-use crate::place::PlaceError;
+use crate::place::{PlaceError, Request};
 
 fn cluster(nodes: usize) -> Cluster {
     let mut cluster = Cluster::new();
@@ -76,6 +76,32 @@ fn a_look_sees_the_cluster_as_it_is_and_makes_no_copy() {
     cluster.add_pod(Pod::new().name("p").request("cpu", 4).on("n0")).unwrap();
     assert!(!sees(&mut session, &cluster));
     assert!(fits(&mut session, &cluster, 4) && !fits(&mut session, &cluster, 8));
+}
+
+/// A node has come to the rack of another, and the planner was not asked between that and the copy.
+#[test]
+fn a_domain_that_grew_before_a_question_without_the_planner_is_seen() {
+    let node = |index: usize, rack: &str| {
+        Node::new(alloc::format!("n{index}")).capacity("cpu", 8).label("rack", rack)
+    };
+    let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
+    cluster.add_node(node(0, "r0")).unwrap();
+    cluster.add_node(node(1, "r1")).unwrap();
+    let framework = Framework::default();
+    let sees = |session: &mut Session, cluster: &Cluster, pods: u32| {
+        let inner = PodGroup::of("g-a", pods, Pod::new().request("cpu", 8)).require("rack");
+        let group = PodGroup::gang("g", 1).group(inner);
+        session.look(cluster, |planner, seen| {
+            let request = Request::new(&group).strategy(Strategy::Kubernetes);
+            planner.place(seen, &framework, request).unwrap().is_placed()
+        })
+    };
+    let mut session = Session::default();
+    assert!(sees(&mut session, &cluster, 1));
+    cluster.update_node(&node(1, "r0")).unwrap();
+    session.ask(&cluster, |_, _| Ok::<_, PlaceError>(())).unwrap();
+    cluster.add_pod(Pod::new().name("p").on("n0")).unwrap();
+    assert!(sees(&mut session, &cluster, 2));
 }
 
 #[test]
