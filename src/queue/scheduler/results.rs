@@ -333,11 +333,10 @@ impl Scheduler {
         self.binding_ended(ticket, namespace, name, result, now)
     }
 
-    /// No answer to the binding of one pod of a plan: who binds it cannot be reached, or lets nobody bind.
+    /// No answer to the binding of one pod of a plan: the API server cannot be reached, or lets nobody bind.
     ///
-    /// As a failure of [`Scheduler::handle_binding`], but it says nothing of the node: pods like that one
-    /// may go there at once, and wait no longer than for the back-off of their group. The pod must not be
-    /// bound.
+    /// It counts as a failure of [`Scheduler::handle_binding`], and says nothing of the node: pods of that
+    /// shape may go there at once. The group waits for its back-off alone. The pod must not be bound.
     ///
     /// # Errors
     /// As [`Scheduler::handle_binding`].
