@@ -12,7 +12,7 @@ use crate::preempt::answer::{EvictedPod, Move};
 use crate::preempt::unit::Units;
 use crate::state::{Cluster, Devices, NodeView, PodId, PodView, StateError, Txn};
 
-/// Moves of a set of atoms as an answer has them: those of one unit by the names of its pods.
+/// Moves of a set of atoms as an answer has them.
 pub(crate) fn named(
     cluster: &Cluster,
     (units, atoms): (&Units, &[u32]),
@@ -20,7 +20,7 @@ pub(crate) fn named(
 ) -> Vec<Move> {
     let name = |place: &Place| cluster.view(place.row).map_or("", NodeView::name).to_string();
     let names = unit_names(cluster, units, atoms);
-    let mut named: Vec<Move> = moves
+    moves
         .iter()
         .filter_map(|(place, stops)| {
             Some(Move {
@@ -32,12 +32,7 @@ pub(crate) fn named(
                 stops: *stops,
             })
         })
-        .collect();
-    // The pods of a unit go together. In the cluster they are in the order in which they came.
-    for unit in named.chunk_by_mut(|a, b| a.unit == b.unit) {
-        unit.sort_by(|a, b| a.pod.cmp(&b.pod));
-    }
-    named
+        .collect()
 }
 
 /// Names of the units that the pods of some atoms move with. Atoms that fall together have the name
