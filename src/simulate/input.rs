@@ -37,6 +37,8 @@ pub enum Input {
     Prepared { ticket: Ticket, error: Option<String> },
     /// [`Scheduler::handle_binding`]; without an error, the pod is bound.
     Binding { ticket: Ticket, namespace: String, name: String, error: Option<String> },
+    /// [`Scheduler::handle_unanswered`].
+    Unanswered { ticket: Ticket, namespace: String, name: String, reason: String },
     /// [`Scheduler::handle_conflict`].
     Conflict { ticket: Ticket, reason: String },
     /// [`Scheduler::handle_permit`].
@@ -105,6 +107,9 @@ impl Input {
             Input::Binding { ticket, namespace, name, error } => {
                 let result = error.map_or(Ok(()), Err);
                 scheduler.handle_binding(ticket, &namespace, &name, result, now)?;
+            }
+            Input::Unanswered { ticket, namespace, name, reason } => {
+                scheduler.handle_unanswered(ticket, &namespace, &name, reason, now)?;
             }
             Input::Conflict { ticket, reason } => {
                 scheduler.handle_conflict(ticket, &reason, now)?;

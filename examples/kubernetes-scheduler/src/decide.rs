@@ -370,7 +370,7 @@ impl Decider {
                     let _ = self.notes.send(Note::pod_scheduled(&report.pod));
                 }
             }
-            Outcome::Failed(reason) => {
+            Outcome::Failed(reason) | Outcome::Unanswered(reason) => {
                 log!(warn, "a pod cannot be bound", pod = name, reason = reason);
             }
             Outcome::NotEvicted(reason) => {

@@ -94,10 +94,12 @@ impl Removals {
         ticket: Ticket,
         now: Time,
     ) -> Vec<Removal> {
-        // A removal of this scheduler's group that has begun goes on; others' owners make members anew.
-        let is_due = |own: &Removal| {
-            own.ticket == ticket && (!own.has_begun() || own.root.is_none()) && own.is_due(now)
-        };
+        // A removal of this scheduler's group that has begun goes on, unless others have come back and
+        // make its minimum; others' owners make members anew.
+        let none = BTreeSet::new();
+        let is_back = |root: &GroupId| groups.get(root).is_some_and(|own| own.keeps_minima(&none));
+        let may_stay = |own: &Removal| !own.has_begun() || own.root.as_ref().is_none_or(is_back);
+        let is_due = |own: &Removal| own.ticket == ticket && own.is_due(now) && may_stay(own);
         let mut due: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for own in self.entries.over(ticket, now).filter(|own| is_due(own)) {
             let Some(root) = &own.root_name else { continue };

@@ -98,8 +98,8 @@ impl Scheduler {
         })
     }
 
-    /// A pod is about to end. A unit that moves with it, and of which all others are where they are to be,
-    /// is taken back unless it has begun to leave.
+    /// A pod is about to end. If all others of its unit are where they are to be, the unit moves no more: it
+    /// is taken back, unless it has begun to leave.
     pub(super) fn end_in_place(&mut self, pod: &str) {
         let is_last = |own: &UnitMove| {
             let is_pod = |place: &&HeldPlace| full_name(place.pod()) == pod;

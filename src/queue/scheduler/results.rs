@@ -163,7 +163,8 @@ impl Scheduler {
         self.refusals.refuse((member.pod().shape(), node), reason, (now, since), span);
     }
 
-    fn bind_failed(&mut self, id: GroupId, seq: u64, name: &str, reason: &str) {
+    /// A binding that failed; `refused`: its node refuses pods like that one.
+    fn bind_failed(&mut self, id: GroupId, seq: u64, name: &str, reason: &str, refused: bool) {
         let Some(queued) = self.groups.get(&id) else { return };
         let phase = queued.phase().clone();
         let Some(member) = queued.members().get(&seq) else { return };
@@ -189,7 +190,7 @@ impl Scheduler {
             self.record_failure(ticket, &Shortage::Binding { reason: why.clone() });
         }
         // A node that is gone refuses nothing.
-        if let Some(node) = node {
+        if let Some(node) = node.filter(|_| refused) {
             self.note_refusal(id, seq, &node, &reason);
         }
         match ticket {
@@ -258,7 +259,7 @@ impl Scheduler {
             let name = full_name(member.pod());
             match (queued.phase(), member.state()) {
                 (Phase::Binding(_), MemberState::Planned) => {
-                    self.bind_failed(id, seq, &name, "the node is gone");
+                    self.bind_failed(id, seq, &name, "the node is gone", false);
                 }
                 (Phase::Held(ticket), MemberState::Planned) => {
                     let ticket = *ticket;
@@ -328,6 +329,54 @@ impl Scheduler {
         result: Result<(), String>,
         now: Time,
     ) -> Result<(), QueueError> {
+        let result = result.map_err(|reason| (reason, true));
+        self.binding_ended(ticket, namespace, name, result, now)
+    }
+
+    /// No answer to the binding of one pod of a plan: the API server cannot be reached, or lets nobody bind.
+    ///
+    /// It counts as a failure of [`Scheduler::handle_binding`], and says nothing of the node: pods of that
+    /// shape may go there at once. The group waits for its back-off alone. The pod must not be bound.
+    ///
+    /// # Errors
+    /// As [`Scheduler::handle_binding`].
+    ///
+    /// ```
+    /// use phalanx::queue::Settings;
+    /// use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
+    ///
+    /// let mut cluster = Cluster::new();
+    /// cluster.add_node(Node::new("n").capacity("gpu", 8))?;
+    /// let mut scheduler = Scheduler::new(cluster, Framework::default(), Settings::default());
+    /// let gang = PodGroup::gang("g", 1).pod(Pod::new().name("g-0").request("gpu", 8));
+    /// scheduler.handle_group(gang, Time::ZERO)?;
+    /// let Some(Decision::Bind { ticket, .. }) = scheduler.poll_decision(Time::ZERO) else { panic!() };
+    /// let reason = "the server is away".into();
+    /// scheduler.handle_unanswered(ticket, "default", "g-0", reason, Time::ZERO)?;
+    /// let later = Time::from_secs(1);
+    /// assert!(matches!(scheduler.poll_decision(later), Some(Decision::Bind { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn handle_unanswered(
+        &mut self,
+        ticket: Ticket,
+        namespace: &str,
+        name: &str,
+        reason: String,
+        now: Time,
+    ) -> Result<(), QueueError> {
+        self.binding_ended(ticket, namespace, name, Err((reason, false)), now)
+    }
+
+    /// The result of binding a pod; of a failure also whether its node refuses pods like that one.
+    fn binding_ended(
+        &mut self,
+        ticket: Ticket,
+        namespace: &str,
+        name: &str,
+        result: Result<(), (String, bool)>,
+        now: Time,
+    ) -> Result<(), QueueError> {
         self.world.advance(now);
         let full = format!("{namespace}/{name}");
         let Some((id, seq)) = self.groups.member(&full) else {
@@ -338,7 +387,7 @@ impl Scheduler {
         }
         match result {
             Ok(()) => self.bound(id, seq, &full),
-            Err(reason) => self.bind_failed(id, seq, &full, &reason),
+            Err((reason, refused)) => self.bind_failed(id, seq, &full, &reason, refused),
         }
         self.follow();
         Ok(())

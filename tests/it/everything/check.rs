@@ -58,9 +58,10 @@ impl World {
             let all_asked = bound().all(|(pod, _)| self.is_asked(pod) || self.is_leaving(pod));
             // Its scheduler does not know of the decisions of others.
             let own_asks = || self.asks.iter().filter(|ask| ask.owner == gang.owner);
-            let all_own = bound().all(|(pod, _)| {
-                own_asks().any(|ask| ask.pods.contains(*pod)) || self.is_leaving(pod)
-            });
+            // A plan that is undone takes its pods back, not the group.
+            let is_own = |pod: &String| own_asks().any(|ask| ask.pods.contains(pod));
+            let all_own = bound().any(|(pod, _)| is_own(pod))
+                && bound().all(|(pod, _)| is_own(pod) || self.is_leaving(pod));
             let waits = self.processes[gang.owner].waits(&name);
             let now = self.now;
             let gang = self.gangs.get_mut(&name).unwrap();

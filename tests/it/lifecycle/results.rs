@@ -1,6 +1,6 @@
 //! Results of bindings: of a whole plan, of one pod, and late ones of a plan that was undone.
 
-use phalanx::queue::{GroupState, Settings};
+use phalanx::queue::{GroupState, OnBindFailure, Settings};
 use phalanx::{Decision, QueueError};
 
 use super::steps::*;
@@ -58,4 +58,38 @@ fn a_late_failure_of_an_undone_plan_ends_its_unbinding() {
     }
     assert_eq!(scheduler.cluster().pod_count(), 0);
     assert_eq!(bind_all(&mut scheduler, at(40)), ["default/a"]);
+}
+
+/// The server does not answer. The only nodes with room may be tried again after the back-off, also by
+/// others, and the rest of a gang finds its place in the domain where some of it run.
+#[test]
+fn a_binding_without_an_answer_says_nothing_of_its_node() {
+    let mut scheduler = scheduler(gpus(4, 1), |settings| {
+        settings.on_bind_failure = OnBindFailure::Retry;
+    });
+    scheduler.handle_group(gang("g", 4).require("rack"), at(0)).unwrap();
+    let (before, first) = plan(&mut scheduler, at(0));
+    for (number, to) in first.assignments().enumerate() {
+        let name = &to.pod().name;
+        if number < 2 {
+            scheduler.handle_binding(before, "default", name, Ok(()), at(0)).unwrap();
+        } else {
+            let reason = "the server is away".to_owned();
+            scheduler.handle_unanswered(before, "default", name, reason, at(0)).unwrap();
+        }
+    }
+    scheduler.handle_group(gang("h", 1), at(0)).unwrap();
+    let (ticket, rest) = plan(&mut scheduler, at(1));
+    assert_eq!((rest.group().as_str(), rest.len()), ("default/g", 2));
+    // A refusal keeps pods of that shape from the node for longer.
+    for to in rest.assignments() {
+        let refused = Err("refused".to_owned());
+        scheduler.handle_binding(ticket, "default", &to.pod().name, refused, at(1)).unwrap();
+    }
+    assert!(scheduler.poll_decision(at(3)).is_none());
+    assert!(scheduler.check().is_ok());
+    // What was planned before answers for nothing any more.
+    let name = &rest.assignments().next().unwrap().pod().name;
+    let late = scheduler.handle_unanswered(before, "default", name, String::new(), at(3));
+    assert!(matches!(late, Err(QueueError::StaleTicket)), "{late:?}");
 }

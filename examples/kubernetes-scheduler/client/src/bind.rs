@@ -99,6 +99,8 @@ pub enum Outcome {
     Bound,
     /// It cannot be bound to that node.
     Failed(String),
+    /// The server did not answer, or lets this program bind nothing. That says nothing of the node.
+    Unanswered(String),
     /// It is not bound, and no request for it is under way.
     Unbound,
     /// It cannot be evicted.
@@ -416,6 +418,9 @@ impl Settings {
     }
 }
 
+/// A server that has just started refuses with this what its roles allow: it has not read them yet.
+const NOT_ALLOWED: &str = "is forbidden: User ";
+
 /// Binds one pod. Failures that may pass are tried again until the time for it has passed; while
 /// the server asks for patience (429), that time stands still.
 async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
@@ -458,10 +463,15 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
                     tokio::time::sleep(wait).await;
                     continue;
                 }
-                409 | 500.. => answer.message(),
+                409 => (answer.message(), true),
+                500.. => (answer.message(), false),
+                401 => break Outcome::Unanswered(answer.message()),
+                403 if answer.message().contains(NOT_ALLOWED) => {
+                    break Outcome::Unanswered(answer.message());
+                }
                 _ => break Outcome::Failed(answer.message()),
             },
-            Err(error) => error,
+            Err(error) => (error, false),
         };
         match read_back(api, &pod).await {
             Some(Whereabouts::Bound) => break Outcome::Bound,
@@ -470,7 +480,11 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
                 bound_elsewhere = true;
                 break Outcome::Watched;
             }
-            None if Instant::now() >= deadline => break Outcome::Failed(failure),
+            None if Instant::now() >= deadline => {
+                let (reason, is_answer) = failure;
+                let outcome = if is_answer { Outcome::Failed } else { Outcome::Unanswered };
+                break outcome(reason);
+            }
             None => {}
         }
         tokio::time::sleep(pause).await;

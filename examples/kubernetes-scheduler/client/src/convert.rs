@@ -121,6 +121,9 @@ pub fn report(scheduler: &mut Scheduler, report: Report, now: Time) -> Result<()
         Outcome::Failed(reason) => {
             scheduler.handle_binding(ticket, namespace, name, Err(reason), now)
         }
+        Outcome::Unanswered(reason) => {
+            scheduler.handle_unanswered(ticket, namespace, name, reason, now)
+        }
         Outcome::Prepared => scheduler.handle_prepared(ticket, Ok(()), now),
         Outcome::Unprepared(reason) => scheduler.handle_prepared(ticket, Err(reason), now),
         Outcome::NotEvicted(_) => {
