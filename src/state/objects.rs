@@ -44,10 +44,15 @@ impl<'a> PodView<'a> {
     /// The pod as a value of its own, bound to the node it is on or waits for. A pod that a
     /// transaction has evicted is bound to none.
     pub fn to_pod(self) -> Pod {
-        let node = self.node().map(NodeView::name).or_else(|| self.waits_for());
+        let node = self.node_name();
         let mut pod = self.to_pod_on("");
         pod.node = node.map(String::from);
         pod
+    }
+
+    /// The name of the node that the pod is on or waits for.
+    pub(crate) fn node_name(self) -> Option<&'a str> {
+        self.node().map(NodeView::name).or_else(|| self.waits_for())
     }
 
     /// The node that the pod is bound to, if that does not exist.

@@ -9,7 +9,7 @@ use crate::model::Pod;
 use crate::queue::groups::{Member, MemberState, full_name};
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::ids::GroupId;
-use crate::state::{Applied, Event, NodeView, StateError};
+use crate::state::{Applied, Event, PodView, StateError};
 
 impl Scheduler {
     /// Adds a member, or updates it while it is pending.
@@ -21,9 +21,8 @@ impl Scheduler {
         }
         self.groups.orphans_mut().remove(&name);
         let there = self.world.cluster().pod(pod.namespace(), &pod.name);
-        let node = there.and_then(|own| own.node().map(NodeView::name).or_else(|| own.waits_for()));
-        let (bound, node) = (there.is_some(), node.map(String::from));
-        if let Some(node) = node {
+        let (bound, node) = (there.is_some(), there.and_then(PodView::node_name));
+        if let Some(node) = node.map(String::from) {
             // The pod may have been in the cluster without its group, and its node may be to come.
             self.pods_changed(&node);
             let pod = pod.clone().on(node);

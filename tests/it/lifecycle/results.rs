@@ -88,7 +88,7 @@ fn a_binding_without_an_answer_says_nothing_of_its_node() {
     }
     assert!(scheduler.poll_decision(at(3)).is_none());
     assert!(scheduler.check().is_ok());
-    // What was planned before answers for nothing any more.
+    // A plan that has ended answers for nothing any more.
     let name = &rest.assignments().next().unwrap().pod().name;
     let late = scheduler.handle_unanswered(before, "default", name, String::new(), at(3));
     assert!(matches!(late, Err(QueueError::StaleTicket)), "{late:?}");

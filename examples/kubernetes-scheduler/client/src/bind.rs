@@ -453,7 +453,8 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
     }
     let mut bound_elsewhere = false;
     let result = loop {
-        let failure = match api.post(&path, &body).await {
+        let (reason, outcome): (String, fn(String) -> Outcome) = match api.post(&path, &body).await
+        {
             Ok(answer) => match answer.status {
                 200..=299 => break Outcome::Bound,
                 404 => break Outcome::Watched,
@@ -463,15 +464,14 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
                     tokio::time::sleep(wait).await;
                     continue;
                 }
-                409 => (answer.message(), true),
-                500.. => (answer.message(), false),
-                401 => break Outcome::Unanswered(answer.message()),
-                403 if answer.message().contains(NOT_ALLOWED) => {
+                409 => (answer.message(), Outcome::Failed),
+                500.. => (answer.message(), Outcome::Unanswered),
+                status @ (401 | 403) if status == 401 || answer.message().contains(NOT_ALLOWED) => {
                     break Outcome::Unanswered(answer.message());
                 }
                 _ => break Outcome::Failed(answer.message()),
             },
-            Err(error) => (error, false),
+            Err(error) => (error, Outcome::Unanswered),
         };
         match read_back(api, &pod).await {
             Some(Whereabouts::Bound) => break Outcome::Bound,
@@ -480,11 +480,7 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
                 bound_elsewhere = true;
                 break Outcome::Watched;
             }
-            None if Instant::now() >= deadline => {
-                let (reason, is_answer) = failure;
-                let outcome = if is_answer { Outcome::Failed } else { Outcome::Unanswered };
-                break outcome(reason);
-            }
+            None if Instant::now() >= deadline => break outcome(reason),
             None => {}
         }
         tokio::time::sleep(pause).await;
