@@ -121,7 +121,7 @@ impl Units {
                 others.push(pod);
             }
         }
-        others.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+        others.sort_unstable_by_key(PodView::names);
         for pod in others {
             self.add_pod(pod, NONE, NONE);
         }

@@ -242,6 +242,11 @@ impl<'a> PodView<'a> {
         self.cluster.pods.name(self.slot)
     }
 
+    /// Namespace and name, by which pods have an order.
+    pub(crate) fn names(&self) -> (&'a str, &'a str) {
+        (self.namespace(), self.name())
+    }
+
     /// The identity that survives the name; may be empty.
     pub fn uid(self) -> &'a str {
         self.cluster.pods.uid(self.slot)

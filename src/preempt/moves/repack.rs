@@ -58,6 +58,7 @@ pub(crate) fn pods_of<'b>(blocks: impl IntoIterator<Item = &'b Block>) -> Vec<Po
 pub(crate) struct Block {
     /// The atoms, ascending.
     pub(crate) atoms: Vec<u32>,
+    /// By name: the order in which pods came to a cluster is no part of its state.
     pub(crate) pods: Vec<PodId>,
 }
 
@@ -115,12 +116,13 @@ impl<'t> Repack<'t> {
                 continue;
             }
             let (atoms, _) = self.units.moves_with(atom, &taken);
-            let mut pods = Vec::new();
+            let mut pods: Vec<PodView<'_>> = Vec::new();
             for &atom in &atoms {
                 known[atom as usize] = true;
-                pods.extend(self.units.pods_of(self.cluster, atom as usize).map(PodView::id));
+                pods.extend(self.units.pods_of(self.cluster, atom as usize));
             }
-            blocks.push(Block { atoms, pods });
+            pods.sort_unstable_by_key(PodView::names);
+            blocks.push(Block { atoms, pods: pods.into_iter().map(PodView::id).collect() });
         }
         blocks
     }
@@ -272,7 +274,7 @@ impl<'t> Repack<'t> {
         // The first of each shape by name, and how many there are.
         let mut views: Vec<PodView<'_>> =
             pods.iter().filter_map(|pod| self.cluster.pod_view(pod.0)).collect();
-        views.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+        views.sort_unstable_by_key(PodView::names);
         let mut shapes: Vec<(ShapeId, PodId, i64)> = Vec::new();
         for view in views {
             match shapes.iter_mut().find(|(shape, ..)| *shape == view.shape_id()) {

@@ -318,6 +318,28 @@ fn moves_of_small_clusters_are_the_least_of_all() {
 }
 
 #[test]
+fn the_order_in_which_pods_came_changes_no_move() {
+    let framework = Framework::default();
+    let mut planner = PreemptingPlanner::new();
+    let mut moved = 0;
+    for seed in 0..budget::part(1_000) {
+        let case = Case::random(seed);
+        let (running, gang) = (case.running(), case.group());
+        let mut steps = |cluster: &Cluster| {
+            let answer = planner.place(cluster, &framework, &running, case.request(&gang)).unwrap();
+            let steps = answer.preempt().map(|preempt| preempt.moves.iter());
+            let steps = steps.into_iter().flatten();
+            steps.map(|step| (step.pod.name.clone(), step.to.clone(), step.stops)).collect()
+        };
+        let told: Vec<_> = steps(&case.cluster());
+        let backwards = steps(&case.cluster_told((0..case.pods.len()).rev()));
+        assert_eq!(told, backwards, "seed {seed}: {case:#?}");
+        moved += u64::from(!told.is_empty());
+    }
+    assert!(moved > budget::part(100), "{moved}");
+}
+
+#[test]
 fn what_can_move_is_not_evicted_and_no_answer_is_dearer_for_it() {
     let framework = Framework::default();
     let mut planner = PreemptingPlanner::new();

@@ -110,12 +110,18 @@ impl Case {
     }
 
     pub(super) fn cluster(&self) -> Cluster {
+        self.cluster_told(0..self.pods.len())
+    }
+
+    /// The cluster whose pods came in some order.
+    pub(super) fn cluster_told(&self, order: impl Iterator<Item = usize>) -> Cluster {
         let mut cluster = Cluster::builder().levels(["rack"]).build().unwrap();
         for (number, (rack, gpus)) in self.nodes.iter().enumerate() {
             let node = Node::new(format!("n{number}")).capacity(GPU, *gpus);
             cluster.add_node(node.label("rack", format!("k{rack}"))).unwrap();
         }
-        for (number, pod) in self.pods.iter().enumerate() {
+        for number in order {
+            let pod = &self.pods[number];
             let mut bound = Pod::new()
                 .name(format!("r{number}"))
                 .request(GPU, pod.gpus)
