@@ -7,7 +7,7 @@ use phalanx::preempt::{
     Consolidation, Cost, MoveClaim, MoveCost, Preempt, PreemptingPlanner, Preemption,
     PreemptionRequest,
 };
-use phalanx::{Framework, Planner, Request, Strategy, Time};
+use phalanx::{Cluster, Framework, Planner, Request, Strategy, Time};
 
 use super::case::{Case, NOW};
 use super::simulate::carry_out;
