@@ -26,8 +26,8 @@ pub(in crate::queue) struct Takeable<'a> {
     pub(in crate::queue) victims: BTreeMap<String, bool>,
     /// With tenants, the only queue whose units are taken; the others' quota is not short.
     pub(in crate::queue) queue: Option<&'a str>,
-    /// The groups that the preemptor names or is named by: it would wait for them to start again.
-    pub(in crate::queue) partners: Option<&'a BTreeSet<GroupId>>,
+    /// The groups that are not taken for the sake of partners.
+    pub(in crate::queue) partners: BTreeSet<GroupId>,
     /// Where units are to move, the groups whose units may.
     pub(in crate::queue) movable: Option<BTreeSet<GroupId>>,
 }
@@ -101,9 +101,7 @@ impl Policy for Takeable<'_> {
         }
         let name = named(pod.namespace(), pod.name());
         let root = self.groups.member(&name).map(|(id, _)| id);
-        let is_partner =
-            |root: GroupId| self.partners.is_some_and(|partners| partners.contains(&root));
-        if root.is_some_and(is_partner) {
+        if root.is_some_and(|root| self.partners.contains(&root)) {
             return false;
         }
         let may_move =

@@ -80,6 +80,7 @@ impl Scheduler {
         let cluster = without.as_ref().map_or(self.world.cluster(), View::cluster);
         let strategy = self.groups.get(&id)?.strategy();
         let (policy, move_policy) = (Arc::clone(&self.policy), Arc::clone(&self.move_policy));
+        let partners = self.partners_of_reserved(id);
         let rule = Quota::new(self.tenancy.as_mut()?.yields(&wanted)?);
         let entitled = Entitled { own: &*policy, names: rule.own_names() };
         let takeable = Takeable {
@@ -89,10 +90,10 @@ impl Scheduler {
             removals: &self.removals,
             victims: victims.clone(),
             queue: None,
-            partners: self.groups.partners().groups(id),
+            partners: partners.clone(),
             movable: None,
         };
-        let moves = Takeable { policy: &*move_policy, victims, movable, ..takeable };
+        let moves = Takeable { policy: &*move_policy, victims, movable, partners, ..takeable };
         let request = self.world.request(&tree, strategy, self.world.now());
         let request = PreemptionRequest::new(request).policy(&takeable).yielding(&rule);
         let mut request = request.budget(settings.budget);
@@ -120,6 +121,18 @@ impl Scheduler {
         let goes_now = found.victims.is_empty() && found.moves.is_empty();
         let is_admitted = goes_now || self.is_admitted(&tree, &found);
         is_admitted.then_some((found, wanted))
+    }
+
+    /// The partners of a group, and in other queues those of claims. The quota that is reserved for such a
+    /// claim counts as used by its queue, and would end with the partner that goes for it.
+    fn partners_of_reserved(&self, id: GroupId) -> BTreeSet<GroupId> {
+        let is_other = |other: &GroupId| {
+            let queue = |id| self.groups.get(&id).map(|queued| &queued.root().queue);
+            queue(*other) != queue(id)
+        };
+        let others = self.holds.with_quota().filter(is_other);
+        let theirs = others.flat_map(|other| self.partners_of(other)).filter(is_other);
+        theirs.chain(self.partners_of(id)).collect()
     }
 
     /// Victims with those of one group as one unit, if all of it goes.

@@ -164,10 +164,17 @@ impl Scheduler {
             removals: &self.removals,
             victims: victims.clone(),
             queue,
-            partners: self.groups.partners().groups(id),
+            partners: self.partners_of(id),
             movable: None,
         };
-        let moves = Takeable { policy: &*move_policy, victims, queue: None, movable, ..takeable };
+        let moves = Takeable {
+            policy: &*move_policy,
+            victims,
+            queue: None,
+            movable,
+            partners: takeable.partners.clone(),
+            ..takeable
+        };
         let policy: &dyn Policy = if named.is_empty() { &takeable } else { &Nothing };
         let request = self.world.request(tree, queued.strategy(), self.world.now());
         let mut request = PreemptionRequest::new(request).policy(policy).budget(settings.budget);
@@ -208,6 +215,11 @@ impl Scheduler {
             .collect();
         moves.retain(|step| !still.contains(&step.unit));
         moves
+    }
+
+    /// The groups that a group starts together with: it would wait for those to start again.
+    pub(super) fn partners_of(&self, id: GroupId) -> BTreeSet<GroupId> {
+        self.groups.partners().groups(id).into_iter().flatten().copied().collect()
     }
 
     /// The groups whose units may move for another: they run whole and by themselves.

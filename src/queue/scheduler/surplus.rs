@@ -88,6 +88,7 @@ impl Scheduler {
         let cluster = without.as_ref().map_or(self.world.cluster(), View::cluster);
         let strategy = self.groups.get(&id).and_then(QueuedGroup::strategy);
         let policy = Arc::clone(&self.policy);
+        let partners = self.partners_of(id);
         let yields = match (&mut self.tenancy, &wanted) {
             (Some(tenancy), Some(wanted)) => Some(tenancy.yields(wanted)?),
             _ => None,
@@ -102,7 +103,7 @@ impl Scheduler {
             removals: &self.removals,
             victims,
             queue: None,
-            partners: self.groups.partners().groups(id),
+            partners,
             movable: None,
         };
         let request = self.world.request(&tree, strategy, now);

@@ -87,8 +87,10 @@ impl World {
         // One that has started is tried alone, one that has finished has nothing to start.
         let is_alone = self.gangs.get(name).is_some_and(|own| own.started);
         let has_finished = |name: &str| self.members(name).all(|(_, pod)| pod.finished);
+        // One whose binding was just refused may have started with what is bound.
+        let has_started = |name: &str| self.gangs[name].started || self.unsettled.contains(name);
         all.retain(|other| {
-            other == name || !is_alone && !self.gangs[other].started && !has_finished(other)
+            other == name || !is_alone && !has_started(other) && !has_finished(other)
         });
         all
     }
