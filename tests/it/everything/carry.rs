@@ -152,6 +152,10 @@ impl World {
     pub(super) fn refuse_ask(&mut self, ask: &Ask, retry: Option<phalanx::Time>) {
         self.tell(|| format!("{} does not go for {}, until {retry:?}", ask.name, ask.by));
         self.failed.extend(ask.pods.iter().cloned());
+        // A pod that terminates moves all the same.
+        let goes = |pod: &&String| !ask.to.is_empty() && self.pods[*pod].deleting;
+        let roots = ask.pods.iter().filter(goes).filter_map(|pod| self.pods[pod].root.clone());
+        self.moved.extend(roots);
         let is =
             |own: &Ask| (own.owner, own.ticket, &own.name) == (ask.owner, ask.ticket, &ask.name);
         self.asks.retain(|own| !is(own));
