@@ -420,6 +420,8 @@ impl Settings {
 
 /// A server that has just started refuses with this what its roles allow: it has not read them yet.
 const NOT_ALLOWED: &str = "is forbidden: User ";
+/// It reads them within seconds; a role that lacks a right is to be told soon.
+const NOT_ALLOWED_FOR: Duration = Duration::from_secs(10);
 
 /// Binds one pod. Failures that may pass are tried again until the time for it has passed; while
 /// the server asks for patience (429), that time stands still.
@@ -452,6 +454,7 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
         deadline = Instant::now() + settings.retry_for;
     }
     let mut bound_elsewhere = false;
+    let mut not_allowed: Option<Instant> = None;
     let result = loop {
         let (reason, outcome): (String, fn(String) -> Outcome) = match api.post(&path, &body).await
         {
@@ -467,7 +470,10 @@ async fn bind(api: &Api, settings: &Settings, pod: Placement) -> Report {
                 409 => (answer.message(), Outcome::Failed),
                 500.. => (answer.message(), Outcome::Unanswered),
                 status @ (401 | 403) if status == 401 || answer.message().contains(NOT_ALLOWED) => {
-                    break Outcome::Unanswered(answer.message());
+                    // The room is kept for the pod while it is tried.
+                    let first = *not_allowed.get_or_insert_with(Instant::now);
+                    deadline = deadline.min(first + NOT_ALLOWED_FOR);
+                    (answer.message(), Outcome::Unanswered)
                 }
                 _ => break Outcome::Failed(answer.message()),
             },

@@ -11,6 +11,7 @@ mod operator;
 mod packaging;
 mod perf;
 mod releases;
+mod roles;
 mod server;
 #[path = "../support/mod.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]

@@ -70,6 +70,8 @@ pub struct State {
     pub broken: Vec<String>,
     /// Whether volumes are made.
     pub provisions: bool,
+    /// Bindings that are refused until roles are read.
+    pub unread_roles: usize,
 }
 
 /// A running server.
@@ -537,6 +539,13 @@ fn shown(mut object: Value, version: &str, kind: &str) -> Value {
 }
 
 fn bind(state: &mut State, key: &Key, mut pod: Value, binding: &Value) -> (u16, Value) {
+    if state.unread_roles > 0 {
+        state.unread_roles -= 1;
+        return failure(
+            403,
+            "pods \"p\" is forbidden: User \"u\" cannot create resource \"pods/binding\"",
+        );
+    }
     let wanted = &binding["metadata"]["uid"];
     if wanted.is_string() && *wanted != pod["metadata"]["uid"]
         || pod["spec"]["nodeName"].is_string()
