@@ -14,6 +14,7 @@ use crate::queue::settings::Settings;
 pub(in crate::queue) struct World {
     cluster: Cluster,
     framework: Framework,
+    without_permits: Framework,
     settings: Settings,
     planner: Planner,
     now: Time,
@@ -29,6 +30,7 @@ impl World {
     ) -> World {
         World {
             cluster,
+            without_permits: framework.without_permits(),
             framework,
             settings,
             planner: Planner::new(),
@@ -43,6 +45,11 @@ impl World {
 
     pub(in crate::queue) fn framework(&self) -> &Framework {
         &self.framework
+    }
+
+    /// The framework for plans of later times: permits judge those as of now.
+    pub(in crate::queue) fn without_permits(&self) -> &Framework {
+        &self.without_permits
     }
 
     pub(in crate::queue) fn settings(&self) -> &Settings {

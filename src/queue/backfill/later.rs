@@ -7,6 +7,7 @@ use super::demand::ResourceNumbers;
 use super::node_profiles::{NodeProfiles, ShapeNeed};
 use super::reads::Reads;
 use crate::base::Time;
+use crate::framework::{PermitContext, PermitVerdict};
 use crate::model::{PodGroup, PodShape};
 use crate::place::{Outcome, Planner};
 use crate::queue::groups::QueuedGroup;
@@ -66,7 +67,7 @@ impl LaterPlanner {
     }
 }
 
-/// A plan for a tree in a working copy of the cluster, as at a later time.
+/// A plan for a tree in a working copy of the cluster, as at a later time; permits judge it as of now.
 fn place(
     planner: &mut Planner,
     reads: Reads<'_>,
@@ -76,9 +77,12 @@ fn place(
     at: Time,
 ) -> Option<Plan> {
     let strategy = reads.groups().get(&id).and_then(QueuedGroup::strategy);
-    let request = reads.world().request(tree, strategy, at);
-    match planner.place(later, reads.framework(), request) {
-        Ok(Outcome::Placed(plan) | Outcome::Held { plan, .. }) if !plan.is_empty() => Some(plan),
-        _ => None,
-    }
+    let world = reads.world();
+    let request = world.request(tree, strategy, at);
+    let outcome = planner.place(later, world.without_permits(), request);
+    let Ok(Outcome::Placed(plan)) = outcome else { return None };
+    let cx = PermitContext { cluster: later, group: tree, plan: &plan, now: world.now() };
+    let mut permits = world.framework().permits().iter();
+    let is_denied = permits.any(|own| matches!(own.permit(&cx), PermitVerdict::Deny { .. }));
+    (!plan.is_empty() && !is_denied).then_some(plan)
 }

@@ -191,6 +191,23 @@ fn a_denied_group_is_tried_again_after_some_time_and_holds_up_no_other() {
     }
 }
 
+/// TimedPermit: a permit was asked about the time of the promise, admitted the end of the next job, and the
+/// group slept until then.
+#[test]
+fn a_permit_that_reads_the_time_puts_no_promise_off() {
+    for rule in [Backfill::easy(), Backfill::conservative()] {
+        let settings =
+            Settings::new().backfill(rule).max_in_unschedulable(Duration::from_secs(300));
+        let mut scheduler = Scheduler::new(gpus(1, 2), denies_until(100), settings);
+        start(&mut scheduler, job("other", 1, 10_000), at(0));
+        scheduler.handle_group(job("g", 1, 10), at(1)).unwrap();
+        quiet(&mut scheduler, at(1));
+        assert!(promised(&scheduler).is_empty(), "{rule:?}");
+        assert_eq!(scheduler.next_wake(), Some(at(301)), "{rule:?}");
+        assert_eq!(bind_all(&mut scheduler, at(301)), ["default/g"], "{rule:?}");
+    }
+}
+
 /// Conservative: a group without an estimate was neither promised a start nor told why it waits.
 #[test]
 fn a_group_that_promises_keep_from_starting_is_told_so() {
