@@ -487,11 +487,11 @@ impl Tenancy {
     /// Gives up the quota that is reserved for a group. `used` says that it was charged instead.
     pub(in crate::queue) fn unreserve(&mut self, owners: Owners<'_>, id: GroupId, used: bool) {
         let Some(queued) = owners.groups.get(&id) else { return };
-        if let Some((leaf, usage)) = self.tenants.unreserve(queued.name())
-            && !used
-        {
+        let given = self.tenants.reserved(queued.name()).filter(|_| !used);
+        if let Some((leaf, usage)) = given.map(|(leaf, usage)| (leaf, usage.clone())) {
             self.note_moved(leaf, &usage);
         }
+        self.tenants.unreserve(queued.name());
     }
 
     /// The quota that is reserved for a group, if it may have it now and asks for the same.

@@ -151,7 +151,8 @@ impl Tenancy {
         self.reclaim_due.extend(roots);
     }
 
-    /// Notes that a leaf and the queues above it have more room.
+    /// Notes that a leaf and the queues above it have more room. A leaf that drains may go with what
+    /// it gives back: then this comes first.
     fn note_moved(&mut self, leaf: QueueId, usage: &Usage) {
         let path: Vec<QueueId> = self.tenants.tree().path(leaf).collect();
         for &(of, _) in usage.iter().filter(|(_, amount)| *amount > 0) {
@@ -271,11 +272,11 @@ impl Tenancy {
         }
         charge.queue.clone_from(&root.queue);
         self.set_flavors(owners.world, &mut charge);
-        self.charge(id, charge);
         let usage = self.usage(&former.pods);
         if let Some(leaf) = self.leaf(&former.queue) {
             self.note_moved(leaf, &usage);
         }
+        self.charge(id, charge);
         self.changed(&former.queue);
     }
 
@@ -372,13 +373,12 @@ impl Tenancy {
         let Some(mut charge) = self.charges.get(&id).cloned() else { return };
         let Some(gone) = charge.pods.remove(pod) else { return };
         let queue = charge.queue.clone();
-        let leaf = self.leaf(&queue);
-        self.charge(id, charge);
         let pods = BTreeMap::from([(String::new(), gone)]);
         let usage = self.usage(&pods);
-        if let Some(leaf) = leaf.filter(|leaf| self.tenants.tree().spec(*leaf).is_some()) {
+        if let Some(leaf) = self.leaf(&queue) {
             self.note_moved(leaf, &usage);
         }
+        self.charge(id, charge);
         self.changed(&queue);
     }
 
@@ -544,12 +544,11 @@ impl Tenancy {
     }
 
     /// Counts the request of a group no longer.
-    pub(super) fn unask(&mut self, id: GroupId) -> Option<(QueueId, Usage)> {
-        let (leaf, usage) = self.asked.remove(&id)?;
-        for &(of, amount) in &usage {
+    pub(super) fn unask(&mut self, id: GroupId) {
+        let Some((leaf, usage)) = self.asked.remove(&id) else { return };
+        for (of, amount) in usage {
             let _ = self.tenants.wait(leaf, of, -amount);
         }
-        Some((leaf, usage))
     }
 }
 

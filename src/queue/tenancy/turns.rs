@@ -135,8 +135,9 @@ impl Tenancy {
 
     /// A group waits no longer, and was given nothing: others may have the quota that it requested.
     pub(in crate::queue) fn gave_up(&mut self, id: GroupId) {
-        if let Some((leaf, usage)) = self.unask(id) {
+        if let Some((leaf, usage)) = self.asked.get(&id).cloned() {
             self.note_moved(leaf, &usage);
+            self.unask(id);
         }
     }
 
@@ -201,8 +202,8 @@ impl Tenancy {
             self.aside_ended = owners.world.now();
             if let Some((leaf, usage)) = self.tenants.aside_usage() {
                 let usage = usage.clone();
-                self.tenants.take_aside();
                 self.note_moved(leaf, &usage);
+                self.tenants.take_aside();
             }
         }
         let Some((since, id)) = self.sleepers.oldest() else { return };

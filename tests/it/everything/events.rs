@@ -76,6 +76,7 @@ impl World {
             tree,
             paused: false,
             started: false,
+            lowered: false,
             below: None,
             raised: false,
             evicting: false,
@@ -167,7 +168,9 @@ impl World {
             }
             4 => {
                 let priority = self.random.below(6) as i32;
-                self.gangs.get_mut(&name).unwrap().tree.priority = priority;
+                let gang = self.gangs.get_mut(&name).unwrap();
+                gang.lowered |= priority < gang.tree.priority;
+                gang.tree.priority = priority;
             }
             _ => {
                 let queues = self.queue_names();

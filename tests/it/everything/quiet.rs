@@ -136,7 +136,7 @@ impl World {
     fn check_vain(&self, quiet: &Quiet) {
         for ((owner, by), nodes) in &quiet.pressed {
             let Some(gang) = self.gangs.get(by) else { continue };
-            let is_hit = quiet.disturbed.contains(by) || quiet.hit.contains(by);
+            let is_hit = gang.lowered || quiet.disturbed.contains(by) || quiet.hit.contains(by);
             if quiet.bound.contains(&(*owner, by.clone())) || is_hit {
                 continue;
             }

@@ -41,6 +41,8 @@ pub(super) struct Gang {
     pub(super) tree: PodGroup,
     pub(super) paused: bool,
     pub(super) started: bool,
+    /// Whether it has become less important: what was to go for it may stay.
+    pub(super) lowered: bool,
     /// Since when a started gang is below its minimum.
     pub(super) below: Option<Time>,
     /// The minimum was raised over what runs.

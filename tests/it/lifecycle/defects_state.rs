@@ -78,6 +78,28 @@ fn a_removed_queue_stays_until_the_last_pod_in_it_has_gone() {
     assert_eq!(used(&scheduler, "a"), None);
 }
 
+/// LostWake: the queue went with the last pod, and nobody was told that the others may have its quota.
+#[test]
+fn quota_of_a_queue_that_goes_with_its_last_pod_wakes_others() {
+    let mut tenants = Tenants::default();
+    tenants.set_flavor(Flavor::new("all"));
+    for (name, gpus) in [("a", 0), ("b", 2)] {
+        let leaf = Queue::leaf(name).parent("root").quota("all", GPU, Quota::nominal(gpus));
+        tenants.set_queue(leaf).unwrap();
+    }
+    let mut scheduler = scheduler(gpus(1, 4), |_| {}).with_tenants(tenants);
+    scheduler.handle_group(gang("old", 2).queue("a"), at(0)).unwrap();
+    bind_all(&mut scheduler, at(0));
+    scheduler.handle_group(gang("new", 2).queue("b"), at(1)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(1)), None);
+    scheduler.handle_queue_removed(QueueKind::Leaf, "a", at(2)).unwrap();
+    for pod in ["old-0", "old-1"] {
+        assert_eq!(scheduler.poll_decision(at(3)), None);
+        delete(&mut scheduler, pod, at(3));
+    }
+    assert_eq!(bind_all(&mut scheduler, at(3)), ["default/new"]);
+}
+
 #[test]
 fn pods_that_run_are_charged_to_their_queue_when_it_comes() {
     let mut scheduler = with_queues(&[("b", 2)], 1);
