@@ -563,7 +563,7 @@ impl Tenancy {
         let Some(claim) = claim else { return (true, ends) };
         self.set_holder_leaving(root, false);
         let found = self.decide_claim(owners, &claim, &mut ends);
-        self.set_holder_leaving(root, true);
+        self.reset_leaving(root);
         let is_named = found.as_ref().is_ok_and(|found| found.going.contains(&root));
         let Ok(Reclaim { decision, .. }) = found else { return (false, ends) };
         (
@@ -579,8 +579,13 @@ impl Tenancy {
         self.set_holder_leaving(root, false);
         let yields = self.tenants.yields(&claim.claim, &decision.assignment);
         let may = yields.is_ok_and(|own| own.is_some_and(|own| own.may_begin(&[holder])));
-        self.set_holder_leaving(root, true);
+        self.reset_leaving(root);
         may
+    }
+
+    /// Counts a group as leaving if it is: only some of its members may be to go.
+    fn reset_leaving(&mut self, id: GroupId) {
+        self.set_holder_leaving(id, self.leaving.contains(&id));
     }
 
     fn set_holder_leaving(&mut self, id: GroupId, leaving: bool) {
