@@ -115,10 +115,11 @@ impl World {
         let available = self.available(queue, &sums);
         assert!(
             available >= 0,
-            "{group}: {queue} uses {} more than may be borrowed: {:?} {:?}",
+            "{group}: {queue} uses {} more than may be borrowed: {:?} {:?}: {}",
             -available,
             sums.used,
-            sums.subtree
+            sums.subtree,
+            self.processes[owner].queue_story(queue)
         );
     }
 
