@@ -27,7 +27,7 @@ pub(in crate::queue) struct Takeable<'a> {
     /// With tenants, the only queue whose units are taken; the others' quota is not short.
     pub(in crate::queue) queue: Option<&'a str>,
     /// The groups that are not taken for the sake of partners.
-    pub(in crate::queue) partners: BTreeSet<GroupId>,
+    pub(in crate::queue) partners: &'a BTreeSet<GroupId>,
     /// Where units are to move, the groups whose units may.
     pub(in crate::queue) movable: Option<BTreeSet<GroupId>>,
 }

@@ -90,10 +90,10 @@ impl Scheduler {
             removals: &self.removals,
             victims: victims.clone(),
             queue: None,
-            partners: partners.clone(),
+            partners: &partners,
             movable: None,
         };
-        let moves = Takeable { policy: &*move_policy, victims, movable, partners, ..takeable };
+        let moves = Takeable { policy: &*move_policy, victims, movable, ..takeable };
         let request = self.world.request(&tree, strategy, self.world.now());
         let request = PreemptionRequest::new(request).policy(&takeable).yielding(&rule);
         let mut request = request.budget(settings.budget);

@@ -156,7 +156,7 @@ impl Scheduler {
         let queue = self.tenancy.is_some().then_some(queued.root().queue.as_str());
         let (policy, move_policy) =
             (alloc::sync::Arc::clone(&self.policy), alloc::sync::Arc::clone(&self.move_policy));
-        let victims = self.victims_before(id, way);
+        let (victims, partners) = (self.victims_before(id, way), self.partners_of(id));
         let takeable = Takeable {
             policy: &*policy,
             cluster,
@@ -164,17 +164,10 @@ impl Scheduler {
             removals: &self.removals,
             victims: victims.clone(),
             queue,
-            partners: self.partners_of(id),
+            partners: &partners,
             movable: None,
         };
-        let moves = Takeable {
-            policy: &*move_policy,
-            victims,
-            queue: None,
-            movable,
-            partners: takeable.partners.clone(),
-            ..takeable
-        };
+        let moves = Takeable { policy: &*move_policy, victims, queue: None, movable, ..takeable };
         let policy: &dyn Policy = if named.is_empty() { &takeable } else { &Nothing };
         let request = self.world.request(tree, queued.strategy(), self.world.now());
         let mut request = PreemptionRequest::new(request).policy(policy).budget(settings.budget);

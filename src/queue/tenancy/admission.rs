@@ -333,7 +333,7 @@ impl Tenancy {
     /// Counts groups as leaving that were held back.
     pub(in crate::queue) fn let_go(&mut self, back: Vec<GroupId>) {
         for root in back {
-            self.set_holder_leaving(root, true);
+            self.reset_leaving(root);
         }
     }
 

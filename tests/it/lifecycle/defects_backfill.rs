@@ -171,13 +171,17 @@ fn denies_until(secs: u64) -> Framework {
     Framework::builder().filter(Fit).permit(permit).build().unwrap()
 }
 
+/// One node of two GPUs, and a permit that denies until 100 s.
+fn denying(rule: Backfill) -> Scheduler {
+    let settings = Settings::new().backfill(rule).max_in_unschedulable(Duration::from_secs(300));
+    Scheduler::new(gpus(1, 2), denies_until(100), settings)
+}
+
 /// DeniedInLine, Conservative: a denied group was tried again with every nanosecond, or never.
 #[test]
 fn a_denied_group_is_tried_again_after_some_time_and_holds_up_no_other() {
     for rule in [Backfill::easy(), Backfill::conservative()] {
-        let settings =
-            Settings::new().backfill(rule).max_in_unschedulable(Duration::from_secs(300));
-        let mut scheduler = Scheduler::new(gpus(1, 2), denies_until(100), settings);
+        let mut scheduler = denying(rule);
         scheduler.handle_group(job("g", 2, 10), at(1)).unwrap();
         quiet(&mut scheduler, at(1));
         assert_eq!(scheduler.next_wake(), Some(at(301)), "{rule:?}");
@@ -196,9 +200,7 @@ fn a_denied_group_is_tried_again_after_some_time_and_holds_up_no_other() {
 #[test]
 fn a_permit_that_reads_the_time_puts_no_promise_off() {
     for rule in [Backfill::easy(), Backfill::conservative()] {
-        let settings =
-            Settings::new().backfill(rule).max_in_unschedulable(Duration::from_secs(300));
-        let mut scheduler = Scheduler::new(gpus(1, 2), denies_until(100), settings);
+        let mut scheduler = denying(rule);
         start(&mut scheduler, job("other", 1, 10_000), at(0));
         scheduler.handle_group(job("g", 1, 10), at(1)).unwrap();
         quiet(&mut scheduler, at(1));

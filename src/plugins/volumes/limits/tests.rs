@@ -29,7 +29,7 @@ fn a_volume_counts_once_however_many_pods_of_the_node_use_it() {
     let attached = VolumeAttachment::new("x", "csi", "b", "v1");
     cluster.set_storage(attached).unwrap();
     assert_eq!(on(&["c0", "new"], &cluster), "ac");
-    // What is attached and used by nobody counts twice.
+    // A volume that is attached and used by nobody counts twice.
     assert_eq!(on(&["c1", "c2"], &cluster), "c");
 }
 

@@ -67,7 +67,7 @@ fn less_is_strict_and_at_most_within_the_tolerance() {
         assert!(one.less(&two, missing) && !two.less(&one, missing));
         assert!(!one.less(&one, missing) && !one.less(&near, missing));
         assert!(one.less_equal(&near, missing) && !two.less_equal(&one, missing));
-        // Of any: one amount that is less suffices.
+        // One amount that is less suffices.
         let mixed = Resources::new(3.0, 0.0).scalar("gpu", 3.0);
         assert!(mixed.less_partly(&one, missing) && mixed.less_equal_partly(&one, missing));
         assert!(!two.less_partly(&one, missing) && !two.less_equal_partly(&one, missing));
