@@ -45,6 +45,14 @@ impl Scheduler {
         }
     }
 
+    /// The finished member of a pod's name, and whether it is that pod: news of it are late then.
+    fn finished(&self, pod: &Pod) -> Option<((GroupId, u64), bool)> {
+        let (id, seq) = self.groups.member(&full_name(pod))?;
+        let member = self.groups.find(id, seq)?;
+        let is_same = member.pod().uid == pod.uid;
+        (member.state() == MemberState::Done).then_some(((id, seq), is_same))
+    }
+
     /// A pod without a node: a member that is pending, or one whose group is not known yet.
     pub(super) fn pod_waits(&mut self, pod: Pod) -> Result<(), QueueError> {
         pod.check()?;
@@ -54,6 +62,9 @@ impl Scheduler {
         match self.groups.named(&leaf) {
             Some((id, Some(index))) => {
                 self.groups.check_member(&name, id, index)?;
+                if let Some(((own, seq), false)) = self.finished(&pod) {
+                    self.remove_member(own, seq, false);
+                }
                 self.put_member(id, index, pod);
                 self.settle_linked(id);
                 self.permits_due(id);
@@ -89,6 +100,10 @@ impl Scheduler {
             (None, Some(_)) => self.groups.check_no_member(&name)?,
             _ => {}
         }
+        let finished = self.finished(&pod);
+        if matches!(finished, Some((_, true))) {
+            return Ok(Applied::Stale);
+        }
         if pod.deleting {
             self.removals.set_assumed(name.clone(), false);
         }
@@ -106,6 +121,9 @@ impl Scheduler {
         self.pods_changed(&node);
         if let Some(old) = old.filter(|old| *old != node) {
             self.pods_changed(&old);
+        }
+        if let Some(((id, seq), _)) = finished {
+            self.remove_member(id, seq, false);
         }
         match (self.groups.member(&name), place, leaf) {
             (Some((id, seq)), ..) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use phalanx::preempt::Victim;
 use phalanx::queue::{Gone, GroupState, PreemptionSettings, PriorityThenTime, SavedScheduler};
-use phalanx::{Decision, Event, Framework, Node, ObjectName, Pod, PodGroup, Scheduler};
+use phalanx::{Applied, Decision, Event, Framework, Node, ObjectName, Pod, PodGroup, Scheduler};
 
 use super::moves::{moved, wide};
 use super::steps::*;
@@ -233,5 +233,41 @@ fn pods_that_are_told_before_their_group_count_once_it_is_told_with_them() {
         let (_, plan) = plan(&mut scheduler, at(1));
         assert_eq!(plan.len(), 21, "the node comes last: {node_comes_last}");
         assert!(scheduler.check().is_ok());
+    }
+}
+
+/// A watch that is late shows a finished pod on its node once more: it stays finished, and takes no room.
+/// A new pod of its name takes its place, on a node or before it has one. Fuzzing found the first.
+#[test]
+fn news_of_a_finished_pod_are_late() {
+    let pod = |uid: &str| {
+        let mut pod = gpu().name("g-0").group("g");
+        pod.uid = uid.into();
+        pod
+    };
+    let changed = |pod: Pod| Event::PodChanged { pod, version: 0 };
+    for node in [None, Some("n0000")] {
+        let mut scheduler = scheduler(gpus(1, 1), |_| {});
+        let group = PodGroup::gang("g", 1).pod(pod("one").on("n0000"));
+        scheduler.handle_group(group, at(0)).unwrap();
+        let gone = Gone::finished("default", "g-0");
+        scheduler.handle_gone(gone, at(1)).unwrap();
+        let late = scheduler.handle_event(changed(pod("one").on("n0000")), at(2)).unwrap();
+        assert_eq!(late, Applied::Stale);
+        scheduler.check().unwrap();
+        assert_eq!(scheduler.state("default/g"), Some(GroupState::Finished));
+        assert_eq!(scheduler.cluster().pod("default", "g-0").map(|_| ()), None);
+        let new = match node {
+            Some(node) => pod("two").on(node),
+            None => pod("two"),
+        };
+        scheduler.handle_event(changed(new), at(3)).unwrap();
+        scheduler.check().unwrap();
+        if node.is_none() {
+            let decision = scheduler.poll_decision(at(3));
+            assert!(matches!(decision, Some(Decision::Bind { .. })), "{decision:?}");
+        }
+        assert!(scheduler.cluster().pod("default", "g-0").is_some());
+        assert_ne!(scheduler.state("default/g"), Some(GroupState::Finished));
     }
 }
