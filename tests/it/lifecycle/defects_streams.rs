@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use phalanx::preempt::Victim;
 use phalanx::queue::{Gone, GroupState, PreemptionSettings, PriorityThenTime, SavedScheduler};
-use phalanx::{Applied, Decision, Event, Framework, Node, ObjectName, Pod, PodGroup, Scheduler};
+use phalanx::state::Applied;
+use phalanx::{Decision, Event, Framework, Node, ObjectName, Pod, PodGroup, Scheduler};
 
 use super::moves::{moved, wide};
 use super::steps::*;
@@ -241,7 +242,8 @@ fn pods_that_are_told_before_their_group_count_once_it_is_told_with_them() {
 #[test]
 fn news_of_a_finished_pod_are_late() {
     let pod = |uid: &str| {
-        let mut pod = gpu().name("g-0").group("g");
+        let mut pod = gpu().name("g-0");
+        pod.group = Some("g".into());
         pod.uid = uid.into();
         pod
     };
