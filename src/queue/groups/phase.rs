@@ -98,7 +98,7 @@ pub(in crate::queue) struct Vitals {
     pub(in crate::queue) has_minimum: bool,
     /// Whether none is planned, bound or finished.
     pub(in crate::queue) is_gone: bool,
-    /// Whether none is bound.
+    /// Whether none is bound, or being unbound.
     pub(in crate::queue) has_left: bool,
     /// Whether one runs.
     pub(in crate::queue) runs: bool,
@@ -218,7 +218,8 @@ impl Health {
         let before = *self;
         let mut change = HealthChange::default();
         let begun = self.started() || self.leaves() || self.below_since().is_some();
-        if begun && (vitals.is_gone || self.leaves() && vitals.has_left) {
+        let is_over = if self.leaves() { vitals.has_left } else { vitals.is_gone };
+        if begun && is_over {
             // The group starts from the beginning.
             *self = Health::default();
         } else if vitals.has_minimum && !self.leaves() {

@@ -202,7 +202,10 @@ impl Scheduler {
                     self.undo(ticket, &why);
                 }
             }
-            None => self.undoing_ended(id),
+            None => {
+                self.undoing_ended(id);
+                self.settle_linked(id);
+            }
         }
     }
 

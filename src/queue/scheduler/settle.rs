@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 
 use super::Scheduler;
 use crate::queue::fact::Fact;
-use crate::queue::groups::{Phase, QueuedGroup};
+use crate::queue::groups::{MemberState, Phase, QueuedGroup};
 use crate::queue::removals::Removal;
 use crate::queue::terms::ids::GroupId;
 use crate::queue::terms::observe::{Gate, GroupChange, ReservationEnd};
@@ -18,7 +18,8 @@ impl Scheduler {
             return;
         }
         let counts = queued.counts();
-        let pending = queued.pending() > 0;
+        // The planner counts members that are being unbound, so nothing is tried beside them.
+        let pending = queued.pending() > 0 && queued.members().of(MemberState::Unbinding) == 0;
         let finished = queued.members().have_finished();
         let phase = if queued.leaves_whole() {
             Phase::Gated(Gate::Evicting)

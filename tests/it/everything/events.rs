@@ -246,6 +246,7 @@ impl World {
         let state = self.pods.get_mut(name).unwrap();
         (state.finished, state.node, state.deleting) = (true, None, false);
         self.forget(name);
+        self.note_begun(name);
         for (index, process) in self.processes.iter_mut().enumerate() {
             if index == owner {
                 process.finished(name, now);
@@ -444,7 +445,8 @@ impl World {
         self.claims.remove(&(gang.owner, name.clone()));
         let pods: Vec<String> = self.members(&name).map(|(pod, _)| pod.clone()).collect();
         for pod in &pods {
-            self.pods.get_mut(pod).unwrap().root = None;
+            let state = self.pods.get_mut(pod).unwrap();
+            (state.root, state.charged) = (None, Some((gang.owner, gang.tree.queue.clone())));
         }
         self.gangs.remove(&name);
         // What is taken back for it is decided before its pods go.

@@ -127,7 +127,9 @@ mod tests {
     /// (459,561,501,360). A group went as quota was reserved for its partner (472,446,402,924, 476,741,370,811).
     /// A promise was put off as a permit was asked about its start (498,216,207,331). Quota of a queue that went
     /// with its last pod woke nobody (502,511,174,790). A group of which one member was to go later counted as
-    /// leaving whole (515,396,076,645).
+    /// leaving whole (515,396,076,645). A gang that was evicted started beside a member that was being unbound
+    /// (644,245,094,713). A unit of which a member has finished has begun to move (532,575,945,778), and quota
+    /// of a removed queue stays while pods of a removed group are there (532,575,945,592).
     #[test]
     fn streams_of_everything_that_failed_once() {
         let seeds: [u64; 28] = [
@@ -135,7 +137,7 @@ mod tests {
             6_303, 6_803, 8_211, 10_528, 13_710, 13_786, 6_909, 15_273, 9_430, 9_960, 12_187,
             13_128, 13_568, 14_672, 18_666,
         ];
-        let long: [u64; 12] = [
+        let long: [u64; 15] = [
             442_381_632_574,
             433_791_697_380,
             438_086_664_767,
@@ -148,6 +150,9 @@ mod tests {
             498_216_207_331,
             502_511_174_790,
             515_396_076_645,
+            532_575_945_592,
+            532_575_945_778,
+            644_245_094_713,
         ];
         let count = budget::of(3, (long.len() + seeds.len()) as u64) as usize;
         for seed in seeds.iter().chain(&long).take(count) {

@@ -16,15 +16,18 @@ pub(super) struct Sums {
 }
 
 impl World {
-    /// The use of queues by the groups of a scheduler. A pod counts from its plan until it is gone;
-    /// the pods of a queue that the scheduler does not know count once it does.
+    /// The use of queues by the groups of a scheduler. A pod counts from its plan until it is gone, also
+    /// after its group was removed; the pods of a queue that the scheduler does not know count once it does.
     fn leaves_used(&self, owner: usize) -> BTreeMap<String, i64> {
         let mut used: BTreeMap<String, i64> = BTreeMap::new();
         for (name, pod) in &self.pods {
-            let Some(gang) = pod.root.as_ref().map(|root| &self.gangs[root]) else { continue };
+            let gang = pod.root.as_ref().map(|root| &self.gangs[root]);
+            let left = pod.charged.as_ref().map(|(of, queue)| (*of, queue));
+            let Some((of, queue)) = gang.map(|own| (own.owner, &own.tree.queue)).or(left) else {
+                continue;
+            };
             let holds = pod.node.is_some() || self.is_in_flight(name) || self.is_leaving(name);
-            let queue = &gang.tree.queue;
-            if gang.owner == owner && holds && self.processes[owner].knows_queue(queue) {
+            if of == owner && holds && self.processes[owner].knows_queue(queue) {
                 *used.entry(queue.clone()).or_default() += pod.gpus();
             }
         }

@@ -17,6 +17,8 @@ pub(super) struct PodState {
     pub(super) spec: Pod,
     /// The root group; `None` for a pod of somebody else.
     pub(super) root: Option<String>,
+    /// The scheduler and the queue that it was charged to when its group was removed.
+    pub(super) charged: Option<(usize, String)>,
     pub(super) node: Option<String>,
     pub(super) since: Time,
     pub(super) deleting: bool,
@@ -498,8 +500,15 @@ impl World {
     }
 
     pub(super) fn add_pod(&mut self, spec: Pod, root: Option<String>) {
-        let state =
-            PodState { root, node: None, since: self.now, deleting: false, finished: false, spec };
+        let state = PodState {
+            root,
+            charged: None,
+            node: None,
+            since: self.now,
+            deleting: false,
+            finished: false,
+            spec,
+        };
         self.pods.insert(state.spec.name.clone(), state);
     }
 }

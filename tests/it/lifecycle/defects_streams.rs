@@ -134,6 +134,71 @@ fn pods_that_are_being_unbound_are_no_victims_after_their_group() {
     assert_eq!(bind_all(&mut scheduler, at(2)), ["default/new"]);
 }
 
+/// A pending member of a gang is told, and then that it runs on a node: it is to be unbound.
+fn bound_from_outside(scheduler: &mut Scheduler, name: &str, node: &str) {
+    let pod = gpu().name(name).in_group("g");
+    scheduler.handle_pod(pod.clone(), at(61)).unwrap();
+    let pod = pod.on(node);
+    scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(61)).unwrap();
+    let next = scheduler.poll_decision(at(61));
+    let Some(Decision::Unbind { pods, .. }) = next else { panic!("{next:?}") };
+    assert_eq!(pods.len(), 1, "{pods:?}");
+}
+
+/// Everything, seed 644245094713. A member is bound from outside while its gang is evicted, and is
+/// unbound. Until then the planner counts it: the gang started in part once the others had left.
+#[test]
+fn a_gang_that_is_evicted_starts_anew_once_all_of_it_has_left() {
+    let mut scheduler = scheduler(gpus(3, 1), |_| {});
+    let on = |number: usize| gpu().name(format!("g-{number}")).on(format!("n{number:04}"));
+    let group = PodGroup::gang("g", 2).pod(on(0)).pod(on(1));
+    scheduler.handle_group(group, at(0)).unwrap();
+    let event = Event::NodeRemoved { name: "n0001".into(), version: 0 };
+    scheduler.handle_event(event, at(1)).unwrap();
+    delete(&mut scheduler, "g-1", at(1));
+    let next = scheduler.poll_decision(at(61));
+    assert!(matches!(next, Some(Decision::EvictStale { .. })), "{next:?}");
+    scheduler.handle_pod(gpu().name("g-2").in_group("g"), at(61)).unwrap();
+    bound_from_outside(&mut scheduler, "g-3", "n0002");
+    scheduler.handle_gone(Gone::unbound("default", "g-0"), at(62)).unwrap();
+    let next = scheduler.poll_decision(at(62));
+    assert!(next.is_none(), "{next:?}");
+    scheduler.handle_gone(Gone::unbound("default", "g-3"), at(63)).unwrap();
+    assert_eq!(plan(&mut scheduler, at(63)).1.len(), 2);
+}
+
+/// As before, and the gang stays after all. It lost two members meanwhile, and got one back.
+#[test]
+fn a_gang_that_stays_gets_no_members_before_others_are_unbound() {
+    let mut cluster = gpus(2, 2);
+    cluster.add_node(Node::new("n0002").capacity(GPU, 1)).unwrap();
+    let mut scheduler = scheduler(cluster, |own| {
+        own.preemption = Some(PreemptionSettings::new());
+    });
+    let on = |(number, node): (usize, &str)| gpu().name(format!("g-{number}")).on(node);
+    let pods = [(0, "n0000"), (1, "n0001"), (2, "n0001")].map(on);
+    let group = pods.into_iter().fold(PodGroup::gang("g", 3), PodGroup::pod);
+    scheduler.handle_group(group, at(0)).unwrap();
+    let new = PodGroup::gang("new", 2).pods(2, Pod::new().request(GPU, 2)).priority(5);
+    scheduler.handle_group(new, at(60)).unwrap();
+    let next = scheduler.poll_decision(at(60));
+    assert!(matches!(next, Some(Decision::Evict { .. })), "{next:?}");
+    bound_from_outside(&mut scheduler, "g-3", "n0002");
+    scheduler.handle_group_removed("default/new", at(62)).unwrap();
+    let next = scheduler.poll_decision(at(62));
+    assert!(matches!(next, Some(Decision::CancelEvictions { .. })), "{next:?}");
+    let event = Event::NodeRemoved { name: "n0001".into(), version: 0 };
+    scheduler.handle_event(event, at(63)).unwrap();
+    for (old, new) in [("g-1", "g-4"), ("g-2", "g-5")] {
+        delete(&mut scheduler, old, at(63));
+        scheduler.handle_pod(gpu().name(new).in_group("g"), at(63)).unwrap();
+    }
+    let next = scheduler.poll_decision(at(63));
+    assert!(next.is_none(), "{next:?}");
+    scheduler.handle_gone(Gone::unbound("default", "g-3"), at(64)).unwrap();
+    assert_eq!(plan(&mut scheduler, at(64)).1.len(), 2);
+}
+
 /// Everything, seed 14672. Two pods of another scheduler's gang are to go, and a third is bound. One of
 /// the two does not go, and is asked for again later. Until then two run, which is the minimum: a claim
 /// that took one of them counted on all that are to go, and left one.

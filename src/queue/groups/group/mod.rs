@@ -352,7 +352,7 @@ impl QueuedGroup {
         let vitals = Vitals {
             has_minimum: self.has_minimum(&counts),
             is_gone: bound + own.of(MemberState::Done) + own.of(MemberState::Planned) == 0,
-            has_left: bound == 0,
+            has_left: bound + own.of(MemberState::Unbinding) == 0,
             runs: own.running() > 0,
             is_busy: self.phase.busy(),
             watches_half_bound,
