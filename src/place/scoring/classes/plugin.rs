@@ -232,7 +232,9 @@ impl ClassedPlugin {
         let known = known && !grain.each && values.iter().all(|(key, _)| of(*key).is_some());
         for (key, value) in values.drain(..).filter(|_| known) {
             let rows = of(key).map_or(&[][..], |column| column.rows_with(value));
-            rows.iter().for_each(|&row| tell(Row::from(row)));
+            for &row in rows {
+                tell(Row::from(row));
+            }
         }
         self.knows_rejects = known;
         known

@@ -23,7 +23,9 @@ fn passed(cluster: &Cluster) -> BTreeMap<ShapeId, Vec<(Row, bool)>> {
     for (shape, row, deleting) in cluster.placed() {
         pods.entry(shape).or_default().push((row, deleting));
     }
-    pods.values_mut().for_each(|pods| pods.sort_unstable());
+    for pods in pods.values_mut() {
+        pods.sort_unstable();
+    }
     pods
 }
 
