@@ -278,12 +278,11 @@ impl Groups {
         groups: &[GroupId],
         tree_of: impl Fn(&QueuedGroup) -> PodGroup,
     ) -> Option<PodGroup> {
-        let mut trees: Vec<PodGroup> = groups
-            .iter()
-            .filter_map(|id| self.all.get(id))
-            .filter(|queued| queued.pending() > 0)
-            .map(tree_of)
-            .collect();
+        let tree_of = |id| self.all.get(id).filter(|queued| queued.pending() > 0).map(&tree_of);
+        if let [id] = groups {
+            return tree_of(id);
+        }
+        let mut trees: Vec<PodGroup> = groups.iter().filter_map(tree_of).collect();
         if trees.len() <= 1 {
             return trees.pop();
         }
