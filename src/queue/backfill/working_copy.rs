@@ -16,7 +16,7 @@ use crate::model::Pod;
 use crate::queue::line::capacity::is_by_room;
 use crate::queue::terms::ids::GroupId;
 use crate::state::journal::{Change, Journal, Moment};
-use crate::state::{Cluster, NodeView, Plan, PodView};
+use crate::state::{Assignment, Cluster, NodeView, Plan, PodView};
 
 /// With more changed rows than this, a new copy costs less than to follow.
 const MOST_ROWS: usize = 256;
@@ -122,9 +122,12 @@ impl WorkingCopy {
         places.insert(None);
         while let Some(plan) = self.plans.pop() {
             // On a row that has changed every pod is compared.
-            let row = |name| self.copy.row_of(name);
-            let mut rows = plan.assignments().map(|own| row(own.node()));
-            if !rows.all(|row| row.is_some() && places.contains(&row)) {
+            let is_compared = |own: Assignment<'_>| {
+                let pod = self.copy.pod(own.pod().namespace(), &own.pod().name)?;
+                let (id, _) = reads.groups().named(pod.group()?)?;
+                Some(places.contains(&place_of(pod)) && !self.gone.contains_key(&id))
+            };
+            if !plan.assignments().all(|own| is_compared(own).unwrap_or(false)) {
                 self.take_out(&plan);
             }
         }
@@ -161,17 +164,16 @@ impl WorkingCopy {
     /// Adds the pods of a row that are not in the copy. Pods of groups that have ended stay out.
     fn add_missing(&mut self, reads: Reads<'_>, place: Place) -> bool {
         for pod in pods_at(reads.cluster(), place) {
+            if self.copy.pod(pod.namespace(), pod.name()).is_some() {
+                continue;
+            }
             let group = pod.group().and_then(|group| reads.groups().named(group));
             if let Some((id, _)) = group
                 && let Some(pods) = self.gone.get_mut(&id)
             {
-                // It may be there by a plan.
-                let _ = self.copy.remove_pod(pod.namespace(), pod.name());
                 pods.push((place, pod.to_pod()));
                 self.gone_from.entry(place).or_default().insert(id);
-            } else if self.copy.pod(pod.namespace(), pod.name()).is_none()
-                && self.copy.add_pod(pod.to_pod()).is_err()
-            {
+            } else if self.copy.add_pod(pod.to_pod()).is_err() {
                 return false;
             }
         }
