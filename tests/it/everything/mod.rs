@@ -127,7 +127,9 @@ mod tests {
     /// (459,561,501,360). A group went as quota was reserved for its partner (472,446,402,924, 476,741,370,811).
     /// A promise was put off as a permit was asked about its start (498,216,207,331). Quota of a queue that went
     /// with its last pod woke nobody (502,511,174,790). A group of which one member was to go later counted as
-    /// leaving whole (515,396,076,645).
+    /// leaving whole (515,396,076,645). A victim that was named anew left its gang in part (536,870,913,037), and the
+    /// place of a unit that had stopped was in the way of others (536,870,913,137). A binding that lost its node
+    /// started no gang (541,165,879,638), and a plan that a permit holds keeps a removed queue (657,129,997,105).
     #[test]
     fn streams_of_everything_that_failed_once() {
         let seeds: [u64; 28] = [
@@ -135,7 +137,7 @@ mod tests {
             6_303, 6_803, 8_211, 10_528, 13_710, 13_786, 6_909, 15_273, 9_430, 9_960, 12_187,
             13_128, 13_568, 14_672, 18_666,
         ];
-        let long: [u64; 12] = [
+        let long: [u64; 16] = [
             442_381_632_574,
             433_791_697_380,
             438_086_664_767,
@@ -148,6 +150,10 @@ mod tests {
             498_216_207_331,
             502_511_174_790,
             515_396_076_645,
+            536_870_913_037,
+            536_870_913_137,
+            541_165_879_638,
+            657_129_997_105,
         ];
         let count = budget::of(3, (long.len() + seeds.len()) as u64) as usize;
         for seed in seeds.iter().chain(&long).take(count) {
