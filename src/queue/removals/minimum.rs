@@ -27,7 +27,11 @@ impl Removals {
     /// again later if `now`.
     pub(in crate::queue) fn going_of(&self, root: &str, now: bool) -> BTreeSet<String> {
         let own = self.entries.of_root(root).filter(|own| !now || own.goes_now());
-        own.flat_map(Removal::names).collect()
+        own.flat_map(Removal::names).chain(self.coming(root)).collect()
+    }
+
+    fn coming(&self, root: &str) -> impl Iterator<Item = String> {
+        self.coming.get(root).into_iter().flatten().cloned()
     }
 
     /// Whether some of a group would run without these pods, yet less than its minimum.
@@ -59,9 +63,9 @@ impl Removals {
 
     /// The groups that would be left with too little if these victims went beside all that go
     /// already, or beside those of them that are not put off. Evictions that groups that give way
-    /// cancel are not counted.
+    /// cancel are not counted. The victims count as going until [`Removals::drop_put_off`].
     pub(in crate::queue) fn left_in_part(
-        &self,
+        &mut self,
         (cluster, groups): (&Cluster, &Groups),
         victims: &[Victim],
         giving: &BTreeSet<GroupId>,
@@ -71,6 +75,7 @@ impl Removals {
             let Some(root) = self.root_of(groups, victim) else { continue };
             roots.entry(root).or_default().extend(victim.pods.iter().map(pod_name));
         }
+        self.coming.clone_from(&roots);
         let goes_on = |own: &&Removal| own.has_begun() || !giving.contains(&own.by);
         let is_in_part = |(root, mut going): (String, BTreeSet<String>)| {
             let others = self.entries.of_root(&root).filter(goes_on);
@@ -149,8 +154,10 @@ impl Removals {
     fn may_part(&self, known: (&Cluster, &Groups), root: &str) -> bool {
         let asked = self.entries.of_root(root);
         let asked = asked.filter(|own| own.root.is_none() && own.retry_at().is_none());
-        let going: BTreeSet<String> = asked.flat_map(Removal::names).collect();
-        !going.is_empty() && self.is_left_in_part(known, root, &going)
+        let mut going: BTreeSet<String> = asked.flat_map(Removal::names).collect();
+        let is_asked = !going.is_empty();
+        going.extend(self.coming(root));
+        is_asked && self.is_left_in_part(known, root, &going)
     }
 
     /// Takes evictions out that would leave their group below its minimum because other evictions of

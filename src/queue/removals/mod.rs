@@ -43,6 +43,8 @@ pub(in crate::queue) struct Removals {
     /// Pods of units that have begun to go, by full name, that count as terminating though nobody
     /// reported that they do.
     assumed: BTreeSet<String>,
+    /// Pods that a claim is about to ask for, by root group.
+    coming: BTreeMap<String, BTreeSet<String>>,
     work: Work,
     /// Whether a change may help groups for which no victims were found.
     searches_due: bool,
@@ -261,6 +263,7 @@ impl Removals {
             plans: saved.plans.into_iter().collect(),
             refused: saved.refused,
             assumed: saved.assumed,
+            coming: BTreeMap::new(),
             work: Work::of(saved.budgets, saved.running),
             searches_due: saved.searches_due,
         }

@@ -113,6 +113,7 @@ impl Removals {
     /// Drops units that are put off for a group, if the group wants pods of them now: they are asked for
     /// again at once. A unit that is put off stays until its time.
     pub(in crate::queue) fn drop_put_off(&mut self, id: GroupId, wanted: &BTreeSet<String>) {
+        self.coming.clear();
         self.take(Among::By(id), |own| {
             !own.has_begun()
                 && own.retry_at().is_some()

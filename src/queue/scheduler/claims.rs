@@ -261,9 +261,6 @@ impl Scheduler {
             .yielding(id, way)
             .into_iter()
             .partition(|other| way.named.contains(other) || self.is_met(*other, found, wanted));
-        if yields.is_empty() && others.is_empty() {
-            return;
-        }
         // Cancelled evictions leave more of their groups: that may be too little of them then.
         yields.insert(id);
         loop {

@@ -94,10 +94,12 @@ impl Scheduler {
     pub(super) fn claim_placeholders(&self, by: GroupId) -> Vec<&Pod> {
         let claim = self.holds.room(by).filter(|_| self.holds.claims(by));
         let held = claim.into_iter().flat_map(|own| own.placeholders().iter().map(|(pod, _)| pod));
-        let later = self.holds.moves().filter(|own| {
-            own.by() == by
-                && self.removals.unit(own.ticket(), own.unit()).is_some_and(Removal::is_later)
-        });
+        // A unit that stops starts last: the others find their places beside its own.
+        let is_later = |own: &UnitMove| {
+            self.holds.stops(own.ticket(), own.unit())
+                || self.removals.unit(own.ticket(), own.unit()).is_some_and(Removal::is_later)
+        };
+        let later = self.holds.moves().filter(|own| own.by() == by && is_later(own));
         held.chain(later.flat_map(UnitMove::placeholders).map(|(pod, _)| pod)).collect()
     }
 

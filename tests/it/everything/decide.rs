@@ -12,6 +12,7 @@ impl World {
     /// All decisions of all schedulers.
     pub(super) fn poll(&mut self) {
         self.follow_gangs();
+        self.follow_queues();
         for owner in 0..self.processes.len() {
             for round in 0.. {
                 assert!(round < 400, "decisions never end");

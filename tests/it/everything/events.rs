@@ -283,8 +283,8 @@ impl World {
                         open.filter(|(_, to)| **to == name).map(|(pod, _)| pod.clone()).collect();
                     for pod in open {
                         for flight in &mut self.flights {
-                            flight.open.remove(&pod);
-                            flight.lost.remove(&pod);
+                            let is_of = flight.open.remove(&pod).or(flight.lost.remove(&pod));
+                            self.unsettled.extend(is_of.iter().flat_map(|_| flight.groups.clone()));
                         }
                     }
                     self.flights.retain(|own| !own.open.is_empty() || !own.lost.is_empty());

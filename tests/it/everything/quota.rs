@@ -13,6 +13,8 @@ pub(super) struct Sums {
     /// within guarantees that they do not lend is not the parent's.
     drawn: BTreeMap<String, i64>,
     subtree: BTreeMap<String, i64>,
+    /// Queues in which a permit holds a plan: its pods are charged, and the model does not know which they are.
+    held: std::collections::BTreeSet<String>,
 }
 
 impl World {
@@ -34,6 +36,20 @@ impl World {
         used
     }
 
+    /// Quota of a removed queue goes with the queue, whenever that is.
+    pub(super) fn follow_queues(&mut self) {
+        let mut drains = std::collections::BTreeSet::new();
+        for (name, _) in self.queues.iter().filter(|(_, state)| !state.there) {
+            let all = self.processes.iter().enumerate();
+            let keep = all.filter(|(_, process)| process.knows_queue(name));
+            drains.extend(keep.map(|(owner, _)| (owner, name.clone())));
+        }
+        if !self.drains.is_subset(&drains) {
+            self.quota_changed = self.now;
+        }
+        self.drains = drains;
+    }
+
     fn children<'a>(&'a self, of: &'a str) -> impl Iterator<Item = &'a String> {
         let is = move |(_, state): &(&String, &super::setup::QueueState)| {
             state.parent.as_deref() == Some(of)
@@ -43,7 +59,14 @@ impl World {
 
     pub(super) fn sums(&self, owner: usize) -> Sums {
         let leaves = self.leaves_used(owner);
-        let mut sums = Sums { used: leaves.clone(), drawn: leaves, subtree: BTreeMap::new() };
+        let is_held = |(name, gang): &(&String, &Gang)| {
+            gang.owner == owner
+                && self.processes[owner].waits(name) == Waits::Held
+                && self.members(name).any(|(_, pod)| pod.gpus() > 0)
+        };
+        let held = self.gangs.iter().filter(is_held).map(|(_, gang)| gang.tree.queue.clone());
+        let held = held.collect();
+        let mut sums = Sums { used: leaves.clone(), drawn: leaves, subtree: BTreeMap::new(), held };
         self.add_up("root", &mut sums);
         sums
     }
@@ -55,7 +78,8 @@ impl World {
             used = sums.used.get(queue).copied().unwrap_or(0);
             drawn = used;
             // A removed queue keeps its quota until the last of its pods is gone.
-            subtree = if state.there || used > 0 { subtree } else { 0 };
+            let is_kept = state.there || used > 0 || sums.held.contains(queue);
+            subtree = if is_kept { subtree } else { 0 };
         }
         for child in self.children(queue) {
             self.add_up(child, sums);

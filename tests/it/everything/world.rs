@@ -155,10 +155,12 @@ pub(super) struct World {
     pub(super) failed: BTreeSet<String>,
     /// Bindings that a node refused: the scheduler, the node, the pod, and when.
     pub(super) refused: Vec<(usize, String, Pod, Time)>,
-    /// Groups of plans of which a binding was just refused: decisions that follow may take them back.
+    /// Groups of plans of which a binding was just refused, or lost its node: decisions that follow may take them back.
     pub(super) unsettled: BTreeSet<String>,
     /// When a queue, or who stands in it, last changed.
     pub(super) quota_changed: Time,
+    /// Removed queues that a scheduler keeps until the last of their pods is gone.
+    pub(super) drains: BTreeSet<(usize, String)>,
     pub(super) quiet: Option<Quiet>,
     pub(super) next: usize,
     pub(super) counts: Counts,
@@ -194,6 +196,7 @@ impl World {
             refused: Vec::new(),
             unsettled: BTreeSet::new(),
             quota_changed: Time::ZERO,
+            drains: BTreeSet::new(),
             quiet: None,
             next: 0,
             counts: Counts::default(),

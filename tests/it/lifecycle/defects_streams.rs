@@ -243,6 +243,46 @@ fn an_eviction_that_is_put_off_leaves_nobody_else_in_part() {
     assert!(stay.len() != 1, "{stay:?} stays");
 }
 
+/// Everything, seed 536,870,913,037. All that runs of a gang is to go: one pod for `a`, one for `b`. Then `c`
+/// outranks `b` and names the pod of `b` anew. Before, its eviction was cancelled first, and that of the other
+/// with it, as one pod alone would have stayed. The new decision left just that one.
+#[test]
+fn a_victim_that_is_named_anew_leaves_the_others_of_its_gang_to_their_claims() {
+    let mut scheduler = scheduler(gpus(2, 4), |own| {
+        own.preemption = Some(PreemptionSettings::new());
+    });
+    let on = |name: &str, gpus: i64, node: &str| Pod::new().request(GPU, gpus).name(name).on(node);
+    let old = (0..4).map(|number| on(&format!("old-{number}"), 1, "n0000"));
+    scheduler.handle_group(old.fold(PodGroup::gang("old", 2), PodGroup::pod), at(0)).unwrap();
+    let pod = on("f", 4, "n0001");
+    scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(0)).unwrap();
+    let evicted = |scheduler: &mut Scheduler| {
+        let next = scheduler.poll_decision(at(1));
+        let Some(Decision::Evict { ticket, victims, .. }) = next else { panic!("{next:?}") };
+        let names = victims.iter().map(|own| own.name.to_string());
+        (ticket, names.filter(|name| name.contains("old")).collect::<Vec<_>>())
+    };
+    // The claims wait for more: `a` for the pod `f`, `b` for its second victim.
+    let pod = |name: &str, gpus: i64| Pod::new().request(GPU, gpus).name(name);
+    let a = PodGroup::gang("a", 2).pod(pod("a-0", 4)).pod(pod("a-1", 2)).priority(5);
+    scheduler.handle_group(a, at(1)).unwrap();
+    let (ticket, of_a) = evicted(&mut scheduler);
+    assert_eq!(of_a.len(), 2, "{of_a:?}");
+    scheduler.handle_gone(Gone::evicted(ticket, of_a[0].as_str()), at(1)).unwrap();
+    scheduler.handle_group(gang("b", 2).priority(3), at(1)).unwrap();
+    let (ticket, of_b) = evicted(&mut scheduler);
+    assert_eq!(of_b.len(), 2, "{of_b:?}");
+    scheduler.handle_gone(Gone::evicted(ticket, of_b[0].as_str()), at(1)).unwrap();
+    scheduler.handle_group(gang("c", 2).priority(5), at(1)).unwrap();
+    let next = scheduler.poll_decision(at(1));
+    let Some(Decision::CancelEvictions { victims, .. }) = next else { panic!("{next:?}") };
+    assert_eq!(victims.len(), 1);
+    assert_eq!(victims[0].name, *of_b[1]);
+    assert_eq!(evicted(&mut scheduler).1, [of_b[1].clone()]);
+    let next = scheduler.poll_decision(at(1));
+    assert!(next.is_none(), "{next:?}");
+}
+
 /// A node is told later than the pods that run on it. The gang was tried meanwhile, when it lacked
 /// more than what is pending. It is tried again once the node is there.
 #[test]

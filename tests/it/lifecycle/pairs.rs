@@ -244,6 +244,55 @@ fn a_unit_that_stops_meanwhile_starts_when_the_others_have_moved() {
     assert!(!is_held(&scheduler));
 }
 
+/// Everything, seed 536,870,913,137. `s` stops and goes to the node that `m` moves to first, while `p` is still
+/// there. The place of `s` was in the way of `m`: nobody moved, and `s` waited until the claim was over.
+#[test]
+fn the_place_of_a_unit_that_has_stopped_is_in_nobodys_way_before_the_others_have_moved() {
+    let mut cluster = Cluster::builder().build().unwrap();
+    // Where pods may run: `new` on c, `s-0` on c and d, `m` on a and d, the others on a, b and d.
+    let nodes: [(&str, i64, &[&str]); 4] = [
+        ("a", 4, &["m", "rest"]),
+        ("b", 3, &["rest"]),
+        ("c", 2, &["new", "s-0"]),
+        ("d", 3, &["s-0", "m", "rest"]),
+    ];
+    for (node, gpus, labels) in nodes {
+        let node = Node::new(node).capacity(GPU, gpus);
+        let node = labels.iter().fold(node, |node, label| node.label(*label, "yes"));
+        cluster.add_node(node).unwrap();
+    }
+    let mut scheduler = scheduler(cluster, moves);
+    let pod = |gpus: i64, label: &str| Pod::new().request(GPU, gpus).node_selector(label, "yes");
+    let on = |name: &str, gpus: i64, label: &str, node: &str| pod(gpus, label).name(name).on(node);
+    let m = PodGroup::gang("m", 1).pod(on("m-0", 1, "m", "a"));
+    let p = PodGroup::gang("p", 2).priority(1);
+    let p = p.pod(on("p-0", 2, "rest", "b")).pod(on("p-1", 2, "rest", "d"));
+    let s = PodGroup::gang("s", 2).pod(on("s-0", 2, "s-0", "c")).pod(on("s-1", 3, "rest", "a"));
+    for group in [m, p, s] {
+        scheduler.handle_group(group, at(0)).unwrap();
+    }
+    scheduler.handle_group(PodGroup::gang("new", 1).pods(1, pod(2, "new")), at(1)).unwrap();
+    let mut has_stopped = false;
+    while let Some(decision) = scheduler.poll_decision(at(1)) {
+        match decision {
+            Decision::Move { ticket, moves, .. } => {
+                has_stopped |= moves.iter().any(|step| step.stops);
+                for step in moves {
+                    let name = format!("default/{}", step.pod.name);
+                    scheduler.handle_gone(Gone::evicted(ticket, name), at(1)).unwrap();
+                }
+            }
+            Decision::Bind { ticket, plan, .. } => bind(&mut scheduler, ticket, &plan, at(1)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(has_stopped);
+    for group in ["default/m", "default/p", "default/s", "default/new"] {
+        assert_eq!(scheduler.state(group), Some(GroupState::Running), "{group}");
+    }
+    assert!(!is_held(&scheduler));
+}
+
 /// The other unit does not go: what has stopped starts where it was.
 #[test]
 fn a_unit_that_has_stopped_starts_again_if_the_others_stay() {
