@@ -54,6 +54,11 @@ pub(in crate::queue) struct Groups {
     partners: Partners,
 }
 
+/// Whether two pods of one name are known to be two.
+fn is_another(old: &Pod, new: &Pod) -> bool {
+    !old.uid.is_empty() && !new.uid.is_empty() && old.uid != new.uid
+}
+
 impl Groups {
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "as a map")]
     pub(in crate::queue) fn get(&self, id: &GroupId) -> Option<&QueuedGroup> {
@@ -198,6 +203,29 @@ impl Groups {
         let Some(queued) = self.all.get_mut(&id) else { return };
         self.pods.insert(full_name(&pod), (id, seq));
         queued.members_mut().insert(seq, Member::new(leaf, pod));
+    }
+
+    /// Gives a pod that names no group the one of the member of its name. Whether that is this pod and has
+    /// finished: news of it are late then.
+    pub(in crate::queue) fn recognise(&self, pod: &mut Pod) -> bool {
+        let member = self.member(&full_name(pod)).and_then(|(id, seq)| self.find(id, seq));
+        member.is_some_and(|member| {
+            if pod.group.is_none() {
+                pod.group.clone_from(&member.pod().group);
+            }
+            member.state() == MemberState::Done && !is_another(member.pod(), pod)
+        })
+    }
+
+    /// The member of a pod's name. One that has finished and has another uid is removed: this pod follows it.
+    pub(in crate::queue) fn current(&mut self, pod: &Pod) -> Option<(GroupId, u64)> {
+        let (id, seq) = self.member(&full_name(pod))?;
+        let member = self.find(id, seq)?;
+        if member.state() == MemberState::Done && is_another(member.pod(), pod) {
+            self.end_member(id, seq, false);
+            return None;
+        }
+        Some((id, seq))
     }
 
     /// Removes a member, or marks it as finished. Returns its full name, and the state before.

@@ -15,7 +15,7 @@ impl Scheduler {
     /// Adds a member, or updates it while it is pending.
     pub(super) fn put_member(&mut self, id: GroupId, leaf: usize, pod: Pod) {
         let name = full_name(&pod);
-        let known = self.groups.member(&name);
+        let known = self.groups.current(&pod);
         if known.is_some_and(|(other, _)| other != id) {
             return;
         }
@@ -45,14 +45,6 @@ impl Scheduler {
         }
     }
 
-    /// The finished member of a pod's name, and whether it is that pod: news of it are late then.
-    fn finished(&self, pod: &Pod) -> Option<((GroupId, u64), bool)> {
-        let (id, seq) = self.groups.member(&full_name(pod))?;
-        let member = self.groups.find(id, seq)?;
-        let is_same = member.pod().uid == pod.uid;
-        (member.state() == MemberState::Done).then_some(((id, seq), is_same))
-    }
-
     /// A pod without a node: a member that is pending, or one whose group is not known yet.
     pub(super) fn pod_waits(&mut self, pod: Pod) -> Result<(), QueueError> {
         pod.check()?;
@@ -62,9 +54,6 @@ impl Scheduler {
         match self.groups.named(&leaf) {
             Some((id, Some(index))) => {
                 self.groups.check_member(&name, id, index)?;
-                if let Some(((own, seq), false)) = self.finished(&pod) {
-                    self.remove_member(own, seq, false);
-                }
                 self.put_member(id, index, pod);
                 self.settle_linked(id);
                 self.permits_due(id);
@@ -87,11 +76,8 @@ impl Scheduler {
         version: u64,
     ) -> Result<Applied, QueueError> {
         let name = full_name(&pod);
-        if pod.group.is_none()
-            && let Some((id, seq)) = self.groups.member(&name)
-            && let Some(member) = self.groups.find(id, seq)
-        {
-            pod.group.clone_from(&member.pod().group);
+        if self.groups.recognise(&mut pod) {
+            return Ok(Applied::Stale);
         }
         let leaf = pod.group.as_ref().map(|group| format!("{}/{group}", pod.namespace()));
         let place = leaf.as_ref().and_then(|leaf| self.groups.named(leaf));
@@ -99,10 +85,6 @@ impl Scheduler {
             (Some((id, Some(index))), _) => self.groups.check_member(&name, id, index)?,
             (None, Some(_)) => self.groups.check_no_member(&name)?,
             _ => {}
-        }
-        let finished = self.finished(&pod);
-        if matches!(finished, Some((_, true))) {
-            return Ok(Applied::Stale);
         }
         if pod.deleting {
             self.removals.set_assumed(name.clone(), false);
@@ -122,10 +104,7 @@ impl Scheduler {
         if let Some(old) = old.filter(|old| *old != node) {
             self.pods_changed(&old);
         }
-        if let Some(((id, seq), _)) = finished {
-            self.remove_member(id, seq, false);
-        }
-        match (self.groups.member(&name), place, leaf) {
+        match (self.groups.current(&pod), place, leaf) {
             (Some((id, seq)), ..) => {
                 self.groups.read_node(self.world.cluster(), id, seq);
                 self.seen_bound(id, seq, &name);
