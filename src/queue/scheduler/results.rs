@@ -193,19 +193,16 @@ impl Scheduler {
         if let Some(node) = node.filter(|_| refused) {
             self.note_refusal(id, seq, &node, &reason);
         }
-        match ticket {
-            Some(ticket) => {
-                if self.may_keep(ticket) {
-                    self.result_in(ticket, &name);
-                } else {
-                    self.holds.settle_pod(ticket, &name);
-                    self.undo(ticket, &why);
-                }
-            }
-            None => {
-                self.undoing_ended(id);
-                self.settle_linked(id);
-            }
+        let Some(ticket) = ticket else {
+            self.undoing_ended(id);
+            self.settle_linked(id);
+            return;
+        };
+        if self.may_keep(ticket) {
+            self.result_in(ticket, &name);
+        } else {
+            self.holds.settle_pod(ticket, &name);
+            self.undo(ticket, &why);
         }
     }
 
