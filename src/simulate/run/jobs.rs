@@ -11,7 +11,6 @@ use core::time::Duration;
 use super::progress::{Part, Progress};
 use super::sites::Sites;
 use crate::base::Time;
-use crate::base::hash::FixedMap;
 use crate::model::PodGroup;
 use crate::simulate::job::{Job, Neighbour, Rate, RunTimes, Running, Site};
 use crate::state::Cluster;
@@ -56,7 +55,7 @@ pub(super) struct Jobs<'a> {
     kill: bool,
     run_times: Option<Box<dyn RunTimes + 'a>>,
     states: Vec<JobState>,
-    numbers: FixedMap<String, usize>,
+    numbers: BTreeMap<String, usize>,
     sites: Sites,
     /// Jobs whose places have changed in this instant.
     touched: BTreeSet<usize>,
@@ -75,7 +74,7 @@ impl<'a> Jobs<'a> {
             kill,
             run_times,
             states: Vec::new(),
-            numbers: FixedMap::default(),
+            numbers: BTreeMap::new(),
             sites: Sites::default(),
             touched: BTreeSet::new(),
             turns: BinaryHeap::new(),
