@@ -347,8 +347,7 @@ fn pods_that_are_told_before_their_group_count_once_it_is_told_with_them() {
 #[test]
 fn news_of_a_finished_pod_are_late() {
     let pod = |uid: &str| {
-        let mut pod = gpu().name("g-0");
-        pod.group = Some("g".into());
+        let mut pod = gpu().name("g-0").in_group("g");
         pod.uid = uid.into();
         pod
     };
@@ -363,7 +362,7 @@ fn news_of_a_finished_pod_are_late() {
         assert_eq!(late, Applied::Stale);
         scheduler.check().unwrap();
         assert_eq!(scheduler.state("default/g"), Some(GroupState::Finished));
-        assert_eq!(scheduler.cluster().pod("default", "g-0").map(|_| ()), None);
+        assert!(scheduler.cluster().pod("default", "g-0").is_none());
         let new = match node {
             Some(node) => pod("two").on(node),
             None => pod("two"),
