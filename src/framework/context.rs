@@ -6,7 +6,9 @@ use core::fmt;
 use super::counters::Counter;
 use crate::base::Time;
 use crate::model::{PodGroup, PodShape};
-use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Overlay, Plan, ResourceId, Row};
+use crate::state::{
+    Cluster, LabelKey, LabelValue, NodeView, Overlay, PlacedPods, Plan, ResourceId, Row, ShapeId,
+};
 
 /// The input of a filter or a score: the pod, its group, the cluster with everything placed so
 /// far, and the time.
@@ -17,13 +19,14 @@ pub struct Context<'a> {
     pub(crate) group: Option<&'a PodGroup>,
     pub(crate) now: Time,
     pub(crate) counters: &'a [Counter],
-    pub(crate) kept: bool,
+    /// Set if what is prepared will be kept, with lists of pods that may be made.
+    pub(crate) kept: Option<&'a PlacedPods>,
 }
 
 impl<'a> Context<'a> {
     /// A context without group or counters; for calling a plugin by hand.
     pub fn new(cluster: &'a Cluster, pod: &'a PodShape) -> Context<'a> {
-        Context { cluster, pod, group: None, now: Time::ZERO, counters: &[], kept: false }
+        Context { cluster, pod, group: None, now: Time::ZERO, counters: &[], kept: None }
     }
 
     /// The cluster, with everything placed so far. Pods that are placed on the node in question may
@@ -55,7 +58,41 @@ impl<'a> Context<'a> {
     /// whatever pods come and go. Set for plugins that declare to be
     /// [grained](super::Declaration::grained) only.
     pub fn is_kept(&self) -> bool {
-        self.kept
+        self.kept.is_some()
+    }
+
+    /// Calls `visit` for each pod on a node whose shape is one of these, with what is given for the
+    /// shape, and whether the pod is being deleted. O(such pods) with lists, else O(pods).
+    pub(crate) fn visit_pods<T>(
+        &self,
+        shapes: Vec<(ShapeId, T)>,
+        mut visit: impl FnMut(&T, NodeView<'a>, bool),
+    ) {
+        let mut visit = |given: &T, (row, deleting)| {
+            if let Some(node) = self.cluster.view(row) {
+                visit(given, node, deleting);
+            }
+        };
+        if let Some(placed) = self.kept.filter(|placed| placed.are_made()) {
+            for (shape, given) in &shapes {
+                placed.of(*shape).for_each(|pod| visit(given, pod));
+            }
+            return;
+        }
+        let mut by_shape: Vec<Option<T>> = Vec::new();
+        for (shape, given) in shapes {
+            if by_shape.len() <= shape.index() {
+                by_shape.resize_with(shape.index() + 1, || None);
+            }
+            by_shape[shape.index()] = Some(given);
+        }
+        if !by_shape.is_empty() {
+            self.cluster.placed().for_each(|(shape, row, deleting)| {
+                if let Some(Some(given)) = by_shape.get(shape.index()) {
+                    visit(given, (row, deleting));
+                }
+            });
+        }
     }
 
     /// The count of a declared counter, by its place in the declaration, in the node's domain;

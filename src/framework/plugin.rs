@@ -11,7 +11,7 @@ use super::grain::Grain;
 use super::traits::{Filter, Normalization, Score, Verdict};
 use crate::base::RowSet;
 use crate::model::PodShape;
-use crate::state::NodeView;
+use crate::state::{LabelKey, LabelValue, NodeView};
 
 /// A filter in two phases: it prepares for a pod shape, and what is prepared judges nodes.
 ///
@@ -295,6 +295,21 @@ pub trait Capacity {
 pub trait Incremental {
     /// The classes of nodes that are told apart now. Read again after each change.
     fn classes(&self, cx: &Context<'_>) -> Grain;
+
+    /// Whether pods of a shape can change an answer or the classes. If not, it need not be shown
+    /// them. The default is that all can.
+    fn concerned_by(&self, cx: &Context<'_>, pod: &PodShape) -> bool {
+        let _ = (cx, pod);
+        true
+    }
+
+    /// Calls `tell` with values of [classes'](Self::classes) labels such that every node that has
+    /// none of them passes; those that have one are asked about. Returns `false` if it does not know
+    /// them, which is the default. Filters only.
+    fn rejects(&self, cx: &Context<'_>, tell: &mut dyn FnMut(LabelKey, LabelValue)) -> bool {
+        let _ = (cx, tell);
+        false
+    }
 
     /// Brings what is prepared up to date: a pod was placed on a node. The node is shown with it.
     fn pod_added(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {

@@ -168,6 +168,11 @@ impl AdmittedRows {
         self.rejected
     }
 
+    /// Whether a filter has left rows out by narrowing.
+    pub(crate) fn are_narrowed(&self) -> bool {
+        self.only.is_some()
+    }
+
     /// Whether no filter has left a row out by narrowing.
     #[inline]
     pub(crate) fn includes(&self, row: Row) -> bool {

@@ -31,6 +31,11 @@ impl Tally {
         self.sums.get(value.index()).copied().unwrap_or(0)
     }
 
+    /// Every value with its sum.
+    pub(super) fn values(&self) -> impl Iterator<Item = (LabelValue, i64)> + '_ {
+        (0..).map(LabelValue).zip(self.sums.iter().copied())
+    }
+
     /// Whether every sum is 0. O(1).
     #[inline]
     pub(super) fn is_zero(&self) -> bool {
@@ -45,7 +50,10 @@ impl Tally {
 
     pub(super) fn add_at(&mut self, value: LabelValue, amount: i64) {
         if self.sums.len() <= value.index() {
-            self.sums.resize(value.index() + 1, 0);
+            // Zeros in one piece cost less than one by one.
+            let mut sums = alloc::vec![0; (value.index() + 1).next_power_of_two()];
+            sums[..self.sums.len()].copy_from_slice(&self.sums);
+            self.sums = sums;
         }
         let sum = &mut self.sums[value.index()];
         let was_zero = *sum == 0;

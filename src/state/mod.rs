@@ -46,6 +46,7 @@ pub use ids::{LabelKey, LabelValue, NodeId, PodId, ResourceId, ShapeId};
 pub(crate) use overlay::{Overlay, Takes};
 pub use plan::{Assignment, PlanDomain};
 pub(crate) use pods::GroupSums;
+pub(crate) use pods::placed::PlacedPods;
 pub use txn::Checkpoint;
 pub(crate) use view::RowUsage;
 pub use view::{NodeView, PodView};

@@ -1,5 +1,7 @@
 //! Bound pods: records by slot, found by name, linked by node and by group.
 
+pub(crate) mod placed;
+
 use alloc::sync::Arc;
 use core::hash::{Hash, Hasher};
 use core::num::NonZeroU64;

@@ -11,7 +11,7 @@ use super::subject::{Answer, Question, Ready, Subject, put, rows, sample};
 use crate::framework::declaration::Declaration;
 use crate::framework::grain::Grain;
 use crate::model::{Pod, PodShape};
-use crate::state::{Cluster, LabelValue, NodeView, Row};
+use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Row};
 
 /// How many placements stand at once.
 const DEPTH: usize = 6;
@@ -168,6 +168,17 @@ impl Trial<'_> {
                     let detail = format!("{:?}, but {:?} for its like {other}", answers[at], {
                         answers[*first]
                     });
+                    return Err(self.broken(Some(row), detail));
+                }
+            }
+        }
+        if let Some(values) = kept.rejects(cluster, self.question) {
+            for (&answer, &row) in answers.iter().zip(self.question.rows) {
+                let has = |(key, value): &(LabelKey, LabelValue)| {
+                    cluster.view(row).and_then(|node| node.label_value(*key)) == Some(*value)
+                };
+                if answer.is_no() && !values.iter().any(has) {
+                    let detail = format!("{answer:?}, and it has no value that the filter rejects");
                     return Err(self.broken(Some(row), detail));
                 }
             }

@@ -18,7 +18,9 @@ use crate::framework::plugin::{
 use crate::framework::prepared::AnyPrepared;
 use crate::framework::traits::{Normalization, Verdict};
 use crate::model::{Pod, PodGroup, PodShape};
-use crate::state::{Cluster, DeviceNeed, NodeView, PodId, Row, StateError, Txn};
+use crate::state::{
+    Cluster, DeviceNeed, LabelKey, LabelValue, NodeView, PlacedPods, PodId, Row, StateError, Txn,
+};
 
 /// How many nodes are disturbed, at most.
 const NODES: usize = 32;
@@ -176,7 +178,7 @@ impl<'a> Question<'a> {
     }
 
     pub(super) fn context(self, cluster: &'a Cluster) -> Context<'a> {
-        let (group, now, kept) = (self.group, self.now, self.kept);
+        let (group, now, kept) = (self.group, self.now, self.kept.then_some(PlacedPods::NONE));
         Context { group, now, kept, ..Context::new(cluster, self.pod) }
     }
 }
@@ -245,6 +247,20 @@ impl Ready {
         let cx = Context { counters: &self.counters, ..question.context(cluster) };
         let Resolved::Prepared(prepared, _) = &mut self.resolved else { return None };
         Some(prepared.incremental()?.classes(&cx))
+    }
+
+    /// The label values of nodes that a filter may reject, if it knows them.
+    pub(super) fn rejects(
+        &mut self,
+        cluster: &Cluster,
+        question: Question<'_>,
+    ) -> Option<Vec<(LabelKey, LabelValue)>> {
+        let cx = Context { counters: &self.counters, ..question.context(cluster) };
+        let Resolved::Prepared(prepared, _) = &mut self.resolved else { return None };
+        let mut values = Vec::new();
+        let known =
+            prepared.incremental()?.rejects(&cx, &mut |key, value| values.push((key, value)));
+        known.then_some(values)
     }
 
     /// The answers for the rows in question, worked out last row first if `reversed`, but in order.
@@ -321,6 +337,7 @@ impl Ready {
         let cx = Context { counters: &self.counters, ..question.context(cluster) };
         if let Resolved::Prepared(prepared, _) = &mut self.resolved
             && let Some(incremental) = prepared.incremental().filter(|_| !self.lasting)
+            && (!self.counters.is_empty() || incremental.concerned_by(&cx, placed))
         {
             if came {
                 incremental.pod_added(&cx, placed, node);

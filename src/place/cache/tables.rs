@@ -95,8 +95,8 @@ impl PlannerCache {
             self.partitions.clear();
             return;
         };
+        self.classes.nodes_changed(events);
         for event in events {
-            self.classes.node_changed(event.change);
             let moves = NodeChange::ADDED.and(NodeChange::REMOVED, true);
             if event.change.has(moves.and(NodeChange::TIE_RANK, true)) {
                 self.partitions.clear();

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 use crate::model::PodShape;
 use crate::state::journal::{Change, Moment, NodeChange};
-use crate::state::{Cluster, Row};
+use crate::state::{Cluster, PlacedPods, Row};
 
 /// Changes of nodes and events of pods remembered at least; results that are further behind are
 /// computed again.
@@ -55,6 +55,8 @@ pub(crate) struct ChangeLog {
     /// Rows of the cluster that was followed last.
     width: usize,
     pub(crate) pods: PodEvents,
+    /// Pods of the cluster, without the decision under way.
+    pub(crate) placed: PlacedPods,
 }
 
 impl ChangeLog {
@@ -82,6 +84,8 @@ impl ChangeLog {
     pub(crate) fn rebase(&mut self, visited: &Cluster, moment: Moment) {
         if self.moment.is_of(visited.moment()) {
             let known = self.sync(visited);
+            // Shapes may have other numbers there.
+            self.placed = PlacedPods::default();
             self.moment = if known { moment } else { Moment::default() };
         }
     }
@@ -92,6 +96,7 @@ impl ChangeLog {
             match change {
                 Change::Pods { row, shape, added, deleting } => {
                     self.note(row);
+                    self.placed.change(shape, Row::from(row), deleting, added);
                     if self.pods.listened {
                         let Some(entry) = cluster.shape_entry(shape) else { return false };
                         let shape = Arc::clone(&entry.shape);
@@ -125,6 +130,7 @@ impl ChangeLog {
         self.nodes_start = self.nodes_end();
         self.nodes.clear();
         self.pods.forget();
+        self.placed = PlacedPods::default();
     }
 
     /// The end of the rows.
@@ -143,9 +149,8 @@ impl ChangeLog {
     }
 
     /// The rows from one cursor to another.
-    pub(crate) fn between(&self, from: u64, to: u64) -> impl Iterator<Item = Row> + '_ {
-        let rows = &self.rows[(from - self.start) as usize..(to - self.start) as usize];
-        rows.iter().map(|&row| Row::from(row))
+    pub(crate) fn between(&self, from: u64, to: u64) -> &[u32] {
+        &self.rows[(from - self.start) as usize..(to - self.start) as usize]
     }
 
     /// Adds a row, unless it is the last one and has not been read since.

@@ -134,10 +134,10 @@ impl ScoreTable {
         if self.classed.as_mut().is_some_and(follows) {
             return true;
         }
-        let shape = &self.prepared.shape;
-        let fresh = classes.prepare(self.non_local(), shape, self.concerned, view, changes);
-        let old = core::mem::replace(&mut self.classed, fresh.map(Box::new));
-        self.calls += old.map_or(0, |old| old.plugins.calls());
+        let old = self.classed.take();
+        self.calls += old.as_ref().map_or(0, |old| old.plugins.calls());
+        let (plugins, shape) = (self.non_local(), &self.prepared.shape);
+        self.classed = classes.prepare(old, plugins, shape, self.concerned, view, changes);
         self.classed.is_some()
     }
 

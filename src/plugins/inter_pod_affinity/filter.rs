@@ -5,15 +5,13 @@ use alloc::vec::Vec;
 
 use super::super::pod_rules::{Term, meaning};
 use super::InterPodAffinity;
-use super::terms::{
-    Effects, Sums, concerned, expanded, malformed, namespace_labels, required, visit_pods,
-};
+use super::terms::{Effects, Sums, concerned, expanded, malformed, namespace_labels, required};
 use crate::framework::{
     Context, Declaration, FilterPlugin, FilterPreparation, Grain, Incremental, PreparedFilter,
     Verdict,
 };
 use crate::model::{Labels, PodShape};
-use crate::state::{Cluster, NodeView};
+use crate::state::{Cluster, LabelKey, LabelValue, NodeView};
 
 /// The preparation.
 struct State {
@@ -60,7 +58,7 @@ impl FilterPlugin for InterPodAffinity {
         for (id, shape) in concerned(cluster, pod, &own) {
             effects.extend(state.effect(cluster, pod, shape).map(|effect| (id, effect)));
         }
-        visit_pods(cluster, effects, |effect, node| state.apply(effect, node, 1));
+        cx.visit_pods(effects, |effect, node, _| state.apply(effect, node, 1));
         // Terms of pods on nodes that are in no domain of theirs repel no pod.
         if plain && !cx.is_kept() && state.repelling.is_zero() {
             return FilterPreparation::Skip;
@@ -113,6 +111,21 @@ impl Incremental for State {
         let sums = [&self.wanted, &self.unwanted, &self.repelling];
         let grain = Grain::new(sums.into_iter().flat_map(Sums::keys));
         grain.epoch(u64::from(self.wanted_anywhere != 0))
+    }
+
+    fn concerned_by(&self, cx: &Context<'_>, pod: &PodShape) -> bool {
+        let (asker, no_labels) = ((cx.pod(), &self.namespace), Labels::new());
+        let means = |term: &Term| term.means(pod, &no_labels);
+        !self.affinity.is_empty() && self.affinity.iter().all(means)
+            || self.anti_affinity.iter().any(means)
+            || meaning(&pod.pod_anti_affinity, |term| term, &pod.namespace, asker).next().is_some()
+    }
+
+    /// Domains that anti-affinity closes.
+    fn rejects(&self, _: &Context<'_>, tell: &mut dyn FnMut(LabelKey, LabelValue)) -> bool {
+        self.unwanted.above_zero(tell);
+        self.repelling.above_zero(tell);
+        self.affinity.is_empty()
     }
 
     fn pod_added(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {

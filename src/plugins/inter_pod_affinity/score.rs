@@ -5,9 +5,7 @@ use alloc::vec::Vec;
 
 use super::super::pod_rules::{Term, meaning};
 use super::InterPodAffinity;
-use super::terms::{
-    Effects, Sums, concerned, expanded, malformed, namespace_labels, preferred, visit_pods,
-};
+use super::terms::{Effects, Sums, concerned, expanded, malformed, namespace_labels, preferred};
 use crate::framework::{
     Context, Declaration, Grain, Incremental, MAX_SCORE, Normalization, PreparedScore, ScorePlugin,
     ScorePreparation,
@@ -59,7 +57,7 @@ impl ScorePlugin for InterPodAffinity {
         if effects.is_empty() && !cx.is_kept() {
             return ScorePreparation::Skip;
         }
-        visit_pods(cluster, effects, |effect, node| state.apply(effect, node, 1));
+        cx.visit_pods(effects, |effect, node, _| state.apply(effect, node, 1));
         ScorePreparation::ready(state)
     }
 
@@ -94,6 +92,16 @@ impl PreparedScore for State {
 impl Incremental for State {
     fn classes(&self, _: &Context<'_>) -> Grain {
         Grain::new(self.worth.keys())
+    }
+
+    fn concerned_by(&self, cx: &Context<'_>, pod: &PodShape) -> bool {
+        let (namespace, asker) = (&*pod.namespace, (cx.pod(), &self.namespace));
+        let weighted = [&pod.preferred_pod_affinity, &pod.preferred_pod_anti_affinity];
+        self.own.iter().any(|(_, term)| term.means(pod, &Labels::new()))
+            || meaning(&pod.pod_affinity, |term| term, namespace, asker).next().is_some()
+            || weighted
+                .iter()
+                .any(|list| meaning(list, |own| &own.term, namespace, asker).next().is_some())
     }
 
     fn pod_added(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {

@@ -8,7 +8,7 @@ use super::super::pod_rules::{Term, is_sound};
 use super::super::tally::Tally;
 use crate::framework::Context;
 use crate::model::{Labels, PodAffinityTerm, PodShape, WeightedPodAffinityTerm};
-use crate::state::{Cluster, LabelKey, NodeView, ShapeId};
+use crate::state::{Cluster, LabelKey, LabelValue, NodeView, ShapeId};
 
 /// Required terms, or none if one is malformed.
 pub(super) fn required(terms: &[PodAffinityTerm], namespace: &str) -> Vec<Term> {
@@ -86,6 +86,14 @@ impl Sums {
         tallies.any(|tally| tally.of(node).is_some_and(|sum| sum > 0))
     }
 
+    /// Calls `tell` with the domains whose sum is above 0.
+    pub(super) fn above_zero(&self, tell: &mut dyn FnMut(LabelKey, LabelValue)) {
+        for tally in self.tallies.iter().filter(|tally| !tally.is_zero()) {
+            let Some(key) = tally.key else { continue };
+            tally.values().filter(|(_, sum)| *sum > 0).for_each(|(value, _)| tell(key, value));
+        }
+    }
+
     /// The sums of the node's domains; `None` for a key that it lacks.
     #[inline]
     pub(super) fn of<'a>(&'a self, node: NodeView<'a>) -> impl Iterator<Item = Option<i64>> + 'a {
@@ -117,31 +125,6 @@ pub(super) fn concerned<'a>(
     shapes
 }
 
-/// Calls `visit` for each pod on a node whose shape is in `effects`, with what is there for it.
-pub(super) fn visit_pods<'a, T>(
-    cluster: &'a Cluster,
-    effects: Vec<(ShapeId, T)>,
-    mut visit: impl FnMut(&T, NodeView<'a>),
-) {
-    let mut by_shape: Vec<Option<T>> = Vec::new();
-    for (id, effect) in effects {
-        if by_shape.len() <= id.index() {
-            by_shape.resize_with(id.index() + 1, || None);
-        }
-        by_shape[id.index()] = Some(effect);
-    }
-    if by_shape.is_empty() {
-        return;
-    }
-    cluster.placed().for_each(|(shape, row, _)| {
-        if let Some(Some(effect)) = by_shape.get(shape.index())
-            && let Some(node) = cluster.view(row)
-        {
-            visit(effect, node);
-        }
-    });
-}
-
 /// Changes by pods of a shape, computed once a shape.
 #[derive(Debug)]
 pub(super) struct Effects<E>(Vec<(PodShape, Arc<E>)>);
@@ -171,69 +154,4 @@ impl<E> Effects<E> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::super::super::pod_rules::meaning;
-    use super::*;
-    use crate::model::{LabelSelector, Node, Pod};
-
-    /// A term about three namespaces with labels of their own; `scope` says which pods it means.
-    fn term(app: usize, scope: usize) -> PodAffinityTerm {
-        let names = ["n0", "n1", "n2"];
-        let mut term = PodAffinityTerm::new("zone", LabelSelector::label("app", APPS[app]));
-        match scope {
-            0 | 1 => {}
-            2 => term.namespaces = [names[app].into()].into(),
-            3 => term.namespaces = names.map(Into::into).into(),
-            4 => term.namespace_selector = Some(LabelSelector::default()),
-            _ => term.namespace_selector = Some(LabelSelector::label("of", APPS[app])),
-        }
-        term
-    }
-
-    const APPS: [&str; 3] = ["a", "b", "c"];
-
-    fn pod((namespace, app, terms): &(usize, usize, Vec<(usize, usize)>)) -> Pod {
-        let pod = Pod::new().in_namespace(std::format!("n{namespace}")).label("app", APPS[*app]);
-        terms.iter().fold(pod, |pod, &(app, scope)| pod.anti_affinity(term(app, scope)))
-    }
-
-    proptest! {
-        /// Every shape that a term means, or that has a term which means the pod, is there once.
-        #[test]
-        fn no_shape_that_matters_is_left_out(
-            drawn in proptest::collection::vec(
-                (0..3_usize, 0..3_usize, proptest::collection::vec((0..3_usize, 0..6_usize), 0..3)),
-                1..12,
-            ),
-        ) {
-            let mut cluster = Cluster::new();
-            cluster.add_node(Node::new("n")).unwrap();
-            for (name, app) in ["n0", "n1"].iter().zip(APPS) {
-                cluster.set_namespace(*name, Labels::from([("of".into(), app.into())]));
-            }
-            for (number, drawn) in drawn[1..].iter().enumerate() {
-                cluster.add_pod(pod(drawn).name(std::format!("p{number}")).on("n")).unwrap();
-            }
-            let pod = pod(&drawn[0]);
-            let pod = pod.shape();
-            let own = expanded(required(&pod.pod_anti_affinity, &pod.namespace), &cluster);
-            let mut known: Vec<ShapeId> = concerned(&cluster, pod, &own.iter().collect::<Vec<_>>())
-                .into_iter()
-                .map(|(id, _)| id)
-                .collect();
-            known.sort_unstable();
-            prop_assert!(known.windows(2).all(|pair| pair[0] != pair[1]), "{known:?}");
-            let labels = cluster.namespace(&pod.namespace).cloned().unwrap_or_default();
-            for (id, shape, _) in cluster.shapes() {
-                let meant = own.iter().any(|term| term.means(shape, &Labels::new()));
-                let asker = (&**pod, &labels);
-                let namespace = &shape.namespace;
-                let means = meaning(&shape.pod_anti_affinity, |term| term, namespace, asker).next();
-                let there = known.binary_search(&id).is_ok();
-                prop_assert!(there || !(meant || means.is_some()), "{shape:?} for {pod:?}");
-            }
-        }
-    }
-}
+mod tests;

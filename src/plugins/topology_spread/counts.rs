@@ -2,14 +2,34 @@
 
 use alloc::vec::Vec;
 
+use smallvec::SmallVec;
+
 use super::super::node_rules::NodeRules;
 use super::super::taint_toleration::tolerated;
 use super::constraints::Constraint;
 use crate::framework::Context;
+use crate::model::PodShape;
 use crate::state::{LabelKey, NodeView, Row, RowSet};
 
-/// For each constraint, the rows whose pods count. They are the rows with every key of `keys` (if
-/// all are asked for) that the pod could use as far as the constraint honours that. Calls
+/// Rows whose pods count for a constraint.
+pub(super) enum CountedRows {
+    Only(RowSet),
+    /// All but these.
+    Except(RowSet),
+}
+
+impl CountedRows {
+    pub(super) fn contain(&self, row: Row) -> bool {
+        match self {
+            CountedRows::Only(rows) => rows.contains(row),
+            CountedRows::Except(rows) => !rows.contains(row),
+        }
+    }
+}
+
+/// For each constraint, which of the rows with its key have pods that count. They are the rows with
+/// every key of `keys` (if all are asked for) that the pod could use as far as the constraint honours
+/// that. Calls
 /// `visit(constraint, node)`, by the number of the constraint, for at least one of the rows that
 /// share a value of its key.
 pub(super) fn counted_rows(
@@ -17,7 +37,7 @@ pub(super) fn counted_rows(
     constraints: &[Constraint],
     keys: Option<&[Option<LabelKey>]>,
     mut visit: impl FnMut(usize, NodeView<'_>),
-) -> Vec<RowSet> {
+) -> Vec<CountedRows> {
     let (cluster, pod) = (cx.cluster(), cx.pod());
     let rules = NodeRules::new(cluster, pod);
     let affinity = !rules.ask_nothing() && constraints.iter().any(|c| c.honours_affinity);
@@ -25,24 +45,21 @@ pub(super) fn counted_rows(
     let tainted = cluster.tainted_rows();
     let is_clean =
         |node: NodeView<'_>| !taints || !tainted.contains(node.row()) || tolerated(node, pod);
-    let mut rows = alloc::vec![RowSet::new(cluster.rows()); constraints.len()];
     // The cluster knows the rows of each value of a declared level.
-    if let ([rows], Some([Some(key)]), false) = (&mut rows[..], keys, affinity)
+    if let ([_], Some([Some(key)]), false) = (constraints, keys, affinity)
         && let Some(parts) = cluster.level_parts.parts(*key)
     {
+        let unclean = |row: &Row| cluster.view(*row).is_none_or(|node| !is_clean(node));
         for part in parts {
-            let mut first = None;
-            for &row in &*part.rows {
-                let Some(node) = cluster.view(row).filter(|node| is_clean(*node)) else { continue };
-                rows.insert(row);
-                first.get_or_insert(node);
-            }
-            if let Some(node) = first {
+            let node = part.rows.iter().find(|row| !unclean(row));
+            if let Some(node) = node.and_then(|row| cluster.view(*row)) {
                 visit(0, node);
             }
         }
-        return alloc::vec![core::mem::take(rows)];
+        let unclean = tainted.iter().filter(|row| taints && unclean(row));
+        return alloc::vec![CountedRows::Except(unclean.collect())];
     }
+    let mut rows = alloc::vec![RowSet::new(cluster.rows()); constraints.len()];
     for node in Row::all(cluster.rows()).filter_map(|row| cluster.view(row)) {
         if !keys.is_none_or(|keys| has_all(node, keys)) {
             continue;
@@ -56,7 +73,7 @@ pub(super) fn counted_rows(
             }
         }
     }
-    rows
+    rows.into_iter().map(CountedRows::Only).collect()
 }
 
 /// Whether a node has all of the keys. A key that no node has is `None`.
@@ -71,34 +88,16 @@ pub(super) fn count_pods<'a>(
     constraints: &[Constraint],
     mut count: impl FnMut(usize, NodeView<'a>),
 ) {
-    let cluster = cx.cluster();
-    // By number of shape: which constraints count its pods.
-    let mut counting: Vec<Vec<usize>> = Vec::new();
-    for (id, shape) in cluster.shapes_of_namespace(&cx.pod().namespace) {
-        let numbers: Vec<usize> = constraints
-            .iter()
-            .enumerate()
-            .filter(|(_, constraint)| constraint.counts(shape, cx.pod()))
-            .map(|(number, _)| number)
-            .collect();
-        if !numbers.is_empty() {
-            if counting.len() <= id.index() {
-                counting.resize(id.index() + 1, Vec::new());
-            }
-            counting[id.index()] = numbers;
-        }
-    }
-    if counting.is_empty() {
-        return;
-    }
-    cluster.placed().for_each(|(shape, row, deleting)| {
-        if !deleting
-            && let Some(numbers) = counting.get(shape.index())
-            && let Some(node) = cluster.view(row)
-        {
-            for number in numbers {
-                count(*number, node);
-            }
+    let numbers_of = |shape: &PodShape| -> SmallVec<[usize; 2]> {
+        let counts = |number: &usize| constraints[*number].counts(shape, cx.pod());
+        (0..constraints.len()).filter(counts).collect()
+    };
+    let shapes = cx.cluster().shapes_of_namespace(&cx.pod().namespace);
+    let counted = shapes.map(|(id, shape)| (id, numbers_of(shape)));
+    let counted = counted.filter(|(_, numbers)| !numbers.is_empty()).collect();
+    cx.visit_pods(counted, |numbers, node, deleting| {
+        if !deleting {
+            numbers.iter().for_each(|number| count(*number, node));
         }
     });
 }

@@ -5,13 +5,12 @@ use alloc::vec::Vec;
 
 use super::PodTopologySpread;
 use super::constraints::Constraint;
-use super::counts::{count_pods, counted_rows};
+use super::counts::{CountedRows, count_pods, counted_rows};
 use crate::framework::{
     Context, Declaration, FilterPlugin, FilterPreparation, Grain, Incremental, PreparedFilter,
     Verdict,
 };
 use crate::model::{PodShape, WhenUnsatisfiable};
-use crate::state::RowSet;
 use crate::state::{LabelKey, LabelValue, NodeView};
 
 /// The preparation.
@@ -26,7 +25,7 @@ struct Counted {
     constraint: Constraint,
     /// `None` if no node has the label.
     key: Option<LabelKey>,
-    rows: RowSet,
+    rows: CountedRows,
     domains: Domains,
     /// How much one more pod, this one, adds to its own domain.
     itself: i64,
@@ -177,6 +176,10 @@ impl Incremental for State {
         Grain::new(self.list.iter().filter_map(|counted| counted.key)).epoch(self.epoch)
     }
 
+    fn concerned_by(&self, cx: &Context<'_>, pod: &PodShape) -> bool {
+        self.list.iter().any(|own| own.constraint.counts(pod, cx.pod()))
+    }
+
     fn pod_added(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
         self.change(cx, pod, node, Domains::add);
     }
@@ -210,7 +213,7 @@ impl State {
 impl Counted {
     /// The domain that the pods of a node count in.
     fn domain(&self, node: NodeView<'_>) -> Option<LabelValue> {
-        if self.rows.contains(node.row()) { node.label_value(self.key?) } else { None }
+        if self.rows.contain(node.row()) { node.label_value(self.key?) } else { None }
     }
 
     fn add(&mut self, node: NodeView<'_>) {
@@ -221,41 +224,4 @@ impl Counted {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn the_least_count_is_at_hand(
-            steps in proptest::collection::vec((any::<bool>(), 0..5_u32), 0..60),
-        ) {
-            let mut domains = Domains::default();
-            let mut counts = alloc::vec![None; 5];
-            for (adds, value) in steps {
-                let count: &mut Option<i64> = &mut counts[value as usize];
-                match (adds, *count) {
-                    (true, None) => {
-                        *count = Some(0);
-                        domains.open(LabelValue(value));
-                    }
-                    (true, Some(before)) => {
-                        *count = Some(before + 1);
-                        domains.add(LabelValue(value));
-                    }
-                    (false, before) => {
-                        *count = before.map(|before| before - 1);
-                        domains.subtract(LabelValue(value));
-                    }
-                }
-                let least = counts.iter().flatten().min().copied();
-                prop_assert_eq!(domains.least(), least.unwrap_or(i64::from(i32::MAX)));
-                prop_assert_eq!(domains.len, counts.iter().flatten().count() as i64);
-                for (value, count) in (0..).zip(&counts) {
-                    prop_assert_eq!(domains.of(LabelValue(value)), count.unwrap_or(0));
-                }
-            }
-        }
-    }
-}
+mod tests;

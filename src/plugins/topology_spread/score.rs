@@ -6,13 +6,12 @@ use alloc::vec::Vec;
 use super::super::tally::Tally;
 use super::PodTopologySpread;
 use super::constraints::Constraint;
-use super::counts::{count_pods, counted_rows, has_all};
+use super::counts::{CountedRows, count_pods, counted_rows, has_all};
 use crate::framework::{
     Context, Declaration, Feasible, Grain, Incremental, MAX_SCORE, Normalization, PreparedScore,
     ScorePlugin, ScorePreparation,
 };
 use crate::model::{PodShape, WhenUnsatisfiable};
-use crate::state::RowSet;
 use crate::state::{LabelKey, LabelValue, NodeView};
 
 /// The preparation.
@@ -38,7 +37,7 @@ enum Counts {
     Node(Vec<u32>),
     Domain {
         tally: Tally,
-        rows: RowSet,
+        rows: CountedRows,
         /// Where nodes without the key count: as if its value were empty.
         blank: Blank,
     },
@@ -166,6 +165,10 @@ impl Incremental for Wishes {
         if by_node { grain.each() } else { grain }
     }
 
+    fn concerned_by(&self, cx: &Context<'_>, pod: &PodShape) -> bool {
+        self.list.iter().any(|own| own.constraint.counts(pod, cx.pod()))
+    }
+
     fn pod_added(&mut self, cx: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
         self.count(cx, pod, node, 1);
     }
@@ -196,7 +199,7 @@ impl Wish {
                     *count = count.saturating_add_signed(sign);
                 }
             }
-            Counts::Domain { tally, rows, blank } if rows.contains(node.row()) => {
+            Counts::Domain { tally, rows, blank } if rows.contain(node.row()) => {
                 if !tally.add(node, sign.into())
                     && let Blank::Value(value) = blank
                 {

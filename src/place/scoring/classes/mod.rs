@@ -11,21 +11,22 @@ mod partition;
 mod plugin;
 mod plugins;
 mod ranking;
+mod units;
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use self::index::ClassIndex;
+use self::index::{ClassIndex, Said};
 use self::partition::Partitions;
 use self::plugins::ClassedPlugins;
-use super::changes::ChangeLog;
+use super::changes::{ChangeLog, NodeEvent};
 use super::prepared::PreparedPlugins;
 use super::ranking::Ranking;
 use super::view::View;
 use crate::framework::prepared::Plugin;
 use crate::model::PodShape;
 use crate::state::Row;
-use crate::state::journal::NodeChange;
 
 /// State that the non-local plugins of all shapes share.
 #[derive(Debug, Default)]
@@ -45,7 +46,7 @@ pub(crate) struct Classed {
 impl Classed {
     /// Forgets the order of rows: their ranks are others.
     pub(crate) fn forget_order(&mut self) {
-        self.whole = ClassIndex::default();
+        self.whole.forget();
     }
 }
 
@@ -84,25 +85,30 @@ impl NodeClasses {
         self.partitions.clear();
     }
 
-    /// Forgets the partitions that a change of a node concerns.
-    pub(crate) fn node_changed(&mut self, change: NodeChange) {
-        self.partitions.node_changed(change);
+    /// Notes changes of nodes.
+    pub(crate) fn nodes_changed(&mut self, events: &[NodeEvent]) {
+        self.partitions.nodes_changed(events);
     }
 
     /// Prepares the non-local plugins of a shape; `None` if one of them has to be evaluated for
-    /// every node. Nothing may be placed in the overlay.
+    /// every node. The memory of an older preparation is used again. Nothing may be placed in the
+    /// overlay.
     pub(crate) fn prepare(
         &mut self,
+        old: Option<Box<Classed>>,
         plugins: impl Iterator<Item = Plugin>,
         shape: &Arc<PodShape>,
         complete: bool,
         view: View<'_>,
         changes: &mut ChangeLog,
-    ) -> Option<Classed> {
+    ) -> Option<Box<Classed>> {
         changes.pods.listen();
+        changes.placed.ask(|| view.cluster.placed());
         let partitions = &mut self.partitions;
         let plugins = ClassedPlugins::prepare(plugins, shape, complete, view, partitions, changes)?;
-        Some(Classed { plugins, whole: ClassIndex::default() })
+        let mut whole = old.map_or_else(ClassIndex::default, |old| old.whole);
+        whole.forget();
+        Some(Box::new(Classed { plugins, whole }))
     }
 
     /// The best of all rows. The ranking of the shape is up to date.
@@ -116,13 +122,10 @@ impl NodeClasses {
         plugins.follow(view, &mut self.partitions, &changes.pods);
         let parts = local.prepared.parts(view.framework);
         if whole.is_made(plugins) && changes.reaches(whole.cursor) {
-            for row in changes.between(whole.cursor, local.cursor).map(Row::index) {
-                whole.judge(row, local.ranking.judgement(row).as_ref());
-            }
+            whole.take(local.ranking, changes.between(whole.cursor, local.cursor));
         } else {
-            let rows = view.cluster.rows();
-            whole.make(plugins, view, &mut self.partitions, Row::all(rows), parts.len());
-            (0..rows).for_each(|row| whole.judge(row, local.ranking.judgement(row).as_ref()));
+            let rows = (None, local.ranking);
+            whole.make(plugins, view, &mut self.partitions, rows, parts.len());
         }
         whole.cursor = local.cursor;
         whole.best(plugins, view, &parts, &local.prepared.ranks, |row| Some(row.index()))
@@ -145,20 +148,24 @@ impl NodeClasses {
         plugins.follow(view, &mut self.partitions, &changes.pods);
         let made = index.is_made(plugins);
         let from = within.cursor.filter(|_| made).unwrap_or_else(|| {
-            let rows = within.rows.iter().copied();
+            let rows = (Some(within.rows), local.ranking);
             index.make(plugins, view, &mut self.partitions, rows, parts.len());
-            for (position, &row) in within.rows.iter().enumerate() {
-                index.judge(position, local.ranking.judgement(row.index()).as_ref());
-            }
             local.cursor
         });
-        for row in changes.between(from, changes.end()) {
-            if let Some(position) = within.position(row) {
-                let judgement = view.node(row).and_then(|node| {
-                    local.prepared.judge(view.framework, view.cluster, node, local.calls)
-                });
-                index.judge(position, judgement.as_ref());
-            }
+        let Local { prepared, calls, .. } = local;
+        let View { framework, cluster, .. } = view;
+        for row in changes.since(from).iter().map(|&row| Row::from(row)) {
+            let Some(position) = within.position(row) else { continue };
+            let node = view.node(row);
+            index.judge(position, |plain| {
+                if plain {
+                    let key = |node| prepared.key_of(framework, cluster, node, calls);
+                    Said::Key(node.map_or(0, key))
+                } else {
+                    let scores = |node| prepared.judge(framework, cluster, node, calls);
+                    Said::Scores(node.and_then(scores))
+                }
+            });
         }
         *within.cursor = Some(changes.end());
         index.best(plugins, view, &parts, &local.prepared.ranks, |row| within.position(row))

@@ -1,102 +1,149 @@
 //! Rows by their values of labels.
 
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
+use super::units::{NONE, Units};
 use crate::base::hash::FixedMap;
 use crate::framework::Grain;
+use crate::place::scoring::changes::NodeEvent;
 use crate::state::journal::NodeChange;
-use crate::state::{Cluster, LabelKey, Row};
-
-/// The class of a row that is not in use.
-const NONE: u32 = u32::MAX;
+use crate::state::{Cluster, LabelKey, LabelValue, NodeView, Row};
 
 /// All rows in classes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Partition {
+    /// [`NONE`] for rows that are not in use.
     class_of: Vec<u32>,
-    starts: Vec<u32>,
-    rows: Vec<u32>,
+    /// By number of label value, of classes by one label; 0 for a value that no row has had.
+    numbers: Vec<u32>,
+    /// How many classes have a number.
+    known: usize,
+    /// The rows class by class.
+    pub(super) units: Arc<Units>,
 }
 
 impl Partition {
-    /// From the class of each row, [`NONE`] for rows that are not in use.
-    fn new(class_of: Vec<u32>, classes: usize) -> Partition {
-        let mut starts = vec![0_u32; classes + 1];
-        for &class in &class_of {
-            if class != NONE {
-                starts[class as usize + 1] += 1;
-            }
-        }
-        for class in 0..classes {
-            starts[class + 1] += starts[class];
-        }
-        let mut next = starts.clone();
-        let mut rows = vec![0_u32; starts[classes] as usize];
-        for (row, &class) in class_of.iter().enumerate() {
-            if class != NONE {
-                rows[next[class as usize] as usize] = row as u32;
-                next[class as usize] += 1;
-            }
-        }
-        Partition { class_of, starts, rows }
+    /// All rows by one label at most. Class 0 is of rows that lack it.
+    fn new(cluster: &Cluster, grouping: &Grouping) -> Partition {
+        let mut made = Partition::default();
+        let classes = made.classify(cluster, grouping, Row::all(cluster.rows()), |_, _, _| {});
+        made.lay_out(classes);
+        made
     }
 
-    fn whole(cluster: &Cluster) -> Partition {
-        let used = |row| if cluster.view(row).is_some() { 0 } else { NONE };
-        Partition::new(Row::all(cluster.rows()).map(used).collect(), 1)
-    }
-
-    fn each(cluster: &Cluster) -> Partition {
-        let used = |row| if cluster.view(row).is_some() { row.as_u32() } else { NONE };
-        Partition::new(Row::all(cluster.rows()).map(used).collect(), cluster.rows())
-    }
-
-    /// Classes by the value of a label; class 0 is of those that lack it.
-    fn of_label(cluster: &Cluster, key: LabelKey) -> Partition {
-        let mut numbers: Vec<u32> = Vec::new();
-        let mut classes = 1;
-        let class_of = Row::all(cluster.rows()).map(|row| {
-            let Some(node) = cluster.view(row) else { return NONE };
-            let Some(value) = node.label_value(key) else { return 0 };
-            if numbers.len() <= value.index() {
-                numbers.resize(value.index() + 1, 0);
-            }
-            let number = &mut numbers[value.index()];
-            if *number == 0 {
-                *number = classes;
-                classes += 1;
-            }
-            *number
+    /// Takes in changes of nodes; false if it must be made anew.
+    fn follow(
+        this: &mut Arc<Partition>,
+        cluster: &Cluster,
+        grouping: &Grouping,
+        events: &[NodeEvent],
+    ) -> bool {
+        let moves = NodeChange::ADDED.and(NodeChange::REMOVED, true);
+        let (keys, _) = grouping;
+        let concerns =
+            |change: NodeChange| change.has(moves) || keys.iter().any(|key| change.label(*key));
+        let rows = events.iter().filter(|event| concerns(event.change));
+        let rows: SmallVec<[Row; 8]> = rows.map(|event| Row::from(event.row)).collect();
+        if rows.is_empty() {
+            return true;
+        }
+        // Classes that nodes have left stay, until they are too many.
+        if keys.len() > 1 || this.classes() > 2 * this.units.used() + 2 {
+            return false;
+        }
+        let this = Arc::make_mut(this);
+        if rows.len() > FEW {
+            let classes = this.classify(cluster, grouping, rows.into_iter(), |_, _, _| {});
+            this.lay_out(classes);
+            return true;
+        }
+        let mut units = core::mem::take(&mut this.units);
+        let own = Arc::make_mut(&mut units);
+        this.classify(cluster, grouping, rows.into_iter(), |row, class, classes| {
+            own.set(row.as_u32(), class, classes);
         });
-        let class_of: Vec<u32> = class_of.collect();
-        Partition::new(class_of, classes as usize)
+        this.units = units;
+        true
+    }
+
+    /// Finds the classes of some rows, and returns how many classes there are. `tell` is called with
+    /// each row, its class, and how many there are.
+    fn classify(
+        &mut self,
+        cluster: &Cluster,
+        (keys, each): &Grouping,
+        rows: impl Iterator<Item = Row>,
+        mut tell: impl FnMut(Row, u32, usize),
+    ) -> usize {
+        self.class_of.resize(cluster.rows(), NONE);
+        let least = if *each { cluster.rows() } else { 1 };
+        let mut classes = least.max(self.known);
+        for row in rows {
+            let number = |node: NodeView<'_>| match keys.first() {
+                None if *each => row.as_u32(),
+                Some(key) => node.label_value(*key).map_or(0, |value| {
+                    let at = value.index();
+                    self.numbers.resize(self.numbers.len().max(at + 1), 0);
+                    if self.numbers[at] == 0 {
+                        self.numbers[at] = classes as u32;
+                        classes += 1;
+                    }
+                    self.numbers[at]
+                }),
+                None => 0,
+            };
+            let class = cluster.view(row).map_or(NONE, number);
+            self.class_of[row] = class;
+            tell(row, class, classes);
+        }
+        self.known = classes;
+        classes
+    }
+
+    fn lay_out(&mut self, classes: usize) {
+        let rows = (0..).zip(self.class_of.iter().copied());
+        Arc::make_mut(&mut self.units).fill(rows, classes);
+    }
+
+    /// Some rows by position, in units of one class each.
+    pub(super) fn part(&self, rows: &[Row], into: &mut Units) {
+        let mut numbers = alloc::vec![NONE; self.classes()];
+        let mut units = 0;
+        for &row in rows {
+            if let Some(unit) = numbers.get_mut(self.class(row))
+                && *unit == NONE
+            {
+                *unit = units;
+                units += 1;
+            }
+        }
+        let unit = |row: Row| numbers.get(self.class(row)).copied().unwrap_or(NONE);
+        into.fill(rows.iter().map(|&row| (row.as_u32(), unit(row))), units as usize);
     }
 
     /// The classes of rows that are in the same class of both.
     fn product(&self, other: &Partition) -> Partition {
         let mut numbers: FixedMap<(u32, u32), u32> = FixedMap::default();
         let pairs = self.class_of.iter().zip(&other.class_of);
-        let class_of: Vec<u32> = pairs
-            .map(|(&one, &two)| {
-                if one == NONE {
-                    return NONE;
-                }
-                let next = numbers.len() as u32;
-                *numbers.entry((one, two)).or_insert(next)
-            })
-            .collect();
-        let classes = numbers.len();
-        Partition::new(class_of, classes)
+        let class_of = pairs.map(|(&one, &two)| {
+            if one == NONE {
+                return NONE;
+            }
+            let next = numbers.len() as u32;
+            *numbers.entry((one, two)).or_insert(next)
+        });
+        let mut product = Partition { class_of: class_of.collect(), ..Partition::default() };
+        product.lay_out(numbers.len());
+        product
     }
 
     /// How many classes there are; some may be empty.
     #[inline]
     pub(crate) fn classes(&self) -> usize {
-        self.starts.len() - 1
+        self.units.len()
     }
 
     /// The class of a row in use.
@@ -108,7 +155,13 @@ impl Partition {
     /// The rows of a class, ascending.
     #[inline]
     pub(crate) fn rows(&self, class: usize) -> &[u32] {
-        &self.rows[self.starts[class] as usize..self.starts[class + 1] as usize]
+        &self.units.rows[self.units.places(class)]
+    }
+
+    /// The rows with a value of the label that tells rows apart.
+    pub(crate) fn rows_with(&self, value: LabelValue) -> &[u32] {
+        let class = self.numbers.get(value.index()).copied().unwrap_or(0);
+        if class == 0 { &[] } else { self.rows(class as usize) }
     }
 
     /// A row of a class.
@@ -119,14 +172,22 @@ impl Partition {
 
     /// Whether there are nearly as many classes as rows.
     pub(crate) fn is_fine(&self) -> bool {
-        self.classes() > 4 && self.classes() * 4 > self.rows.len()
+        self.classes() > 4 && self.classes() * 4 > self.units.rows.len()
     }
 }
+
+/// Changes of rows that a partition takes in one by one.
+const FEW: usize = 4;
+/// Changes of nodes that are kept.
+const MOST: usize = 1_024;
 
 /// Partitions made so far.
 #[derive(Debug, Default)]
 pub(crate) struct Partitions {
-    made: FixedMap<Grouping, Arc<Partition>>,
+    /// Each with the number of changes that it accounts for.
+    made: FixedMap<Grouping, (usize, Arc<Partition>)>,
+    /// Changes of nodes since the first was made.
+    events: Vec<NodeEvent>,
 }
 
 /// The key that tells rows apart: labels, or each row.
@@ -135,42 +196,51 @@ type Grouping = (SmallVec<[LabelKey; 4]>, bool);
 impl Partitions {
     pub(crate) fn clear(&mut self) {
         self.made.clear();
+        self.events.clear();
     }
 
-    /// Forgets the partitions that a change of a node concerns.
-    pub(crate) fn node_changed(&mut self, change: NodeChange) {
-        if change.has(NodeChange::ADDED) || change.has(NodeChange::REMOVED) {
-            self.made.clear();
-        } else {
-            self.made.retain(|(keys, _), _| !keys.iter().any(|key| change.label(*key)));
+    /// Notes changes of nodes. Partitions take them in when they are asked for.
+    pub(crate) fn nodes_changed(&mut self, events: &[NodeEvent]) {
+        if self.events.len() + events.len() > MOST {
+            self.clear();
+        }
+        if !self.made.is_empty() {
+            self.events.extend_from_slice(events);
         }
     }
 
     /// The classes of a grain.
     pub(crate) fn of_grain(&mut self, cluster: &Cluster, grain: &Grain) -> Arc<Partition> {
-        if !grain.each {
-            return self.of_labels(cluster, &grain.keys);
-        }
-        let each = self.made.entry((SmallVec::new(), true));
-        Arc::clone(each.or_insert_with(|| Arc::new(Partition::each(cluster))))
+        self.of(
+            (if grain.each { SmallVec::new() } else { grain.keys.clone() }, grain.each),
+            cluster,
+        )
     }
 
     /// The classes of rows with the same values of all labels, which come in order.
     pub(crate) fn of_labels(&mut self, cluster: &Cluster, keys: &[LabelKey]) -> Arc<Partition> {
-        let grouping = (SmallVec::from_slice(keys), false);
-        if let Some(column) = self.made.get(&grouping) {
-            return Arc::clone(column);
+        self.of((SmallVec::from_slice(keys), false), cluster)
+    }
+
+    fn of(&mut self, grouping: Grouping, cluster: &Cluster) -> Arc<Partition> {
+        let end = self.events.len();
+        if let Some((seen, known)) = self.made.get_mut(&grouping)
+            && Partition::follow(known, cluster, &grouping, &self.events[*seen..])
+        {
+            *seen = end;
+            return Arc::clone(known);
         }
-        let column = match keys {
-            [] => Partition::whole(cluster),
-            [key] => Partition::of_label(cluster, *key),
-            [others @ .., key] => {
+        let column = Arc::new(match &*grouping.0 {
+            [others @ .., key] if !others.is_empty() => {
                 let others = self.of_labels(cluster, others);
                 others.product(&self.of_labels(cluster, &[*key]))
             }
-        };
-        let column = Arc::new(column);
-        self.made.insert(grouping, Arc::clone(&column));
+            _ => Partition::new(cluster, &grouping),
+        });
+        self.made.insert(grouping, (end, Arc::clone(&column)));
         column
     }
 }
+
+#[cfg(test)]
+mod tests;

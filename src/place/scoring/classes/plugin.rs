@@ -12,7 +12,7 @@ use crate::framework::{Context, Declaration, Feasible, Grain};
 use crate::model::PodShape;
 use crate::place::scoring::changes::PodEvent;
 use crate::place::scoring::view::View;
-use crate::state::{Cluster, NodeView, Row};
+use crate::state::{Cluster, LabelKey, LabelValue, NodeView, PlacedPods, Row};
 
 /// A plugin prepared for one shape, with its answers by class.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(crate) struct ClassedPlugin {
     pub(crate) version: u64,
     /// The classes whose answers became stale since the version began.
     pub(crate) stale: Vec<u32>,
+    /// Whether the filter told last which rows it may reject.
+    knows_rejects: bool,
     pub(crate) calls: u64,
 }
 
@@ -65,6 +67,7 @@ impl ClassedPlugin {
             answers: Vec::new(),
             version: 0,
             stale: Vec::new(),
+            knows_rejects: false,
             calls: 0,
         };
         let grain = stage.classes_now(view)?;
@@ -75,7 +78,8 @@ impl ClassedPlugin {
     /// The context of the plugin, and its preparation.
     fn parts<'b>(&'b mut self, view: View<'b>) -> (Context<'b>, &'b mut AnyPrepared) {
         let ClassedPlugin { shape, prepared, counters, .. } = self;
-        let cx = Context { counters, kept: true, ..Context::new(view.cluster, shape) };
+        let kept = Some(PlacedPods::NONE);
+        let cx = Context { counters, kept, ..Context::new(view.cluster, shape) };
         (cx, prepared)
     }
 
@@ -89,8 +93,7 @@ impl ClassedPlugin {
         self.keys = grain.keys.iter().map(|key| partitions.of_labels(cluster, &[*key])).collect();
         self.column = partitions.of_grain(cluster, &grain);
         self.grain = grain;
-        self.answers.clear();
-        self.answers.resize(self.column.classes(), (0, 0));
+        self.answers = alloc::vec![(0, 0); self.column.classes()];
         self.forget_all();
     }
 
@@ -141,8 +144,12 @@ impl ClassedPlugin {
             counter.change(placed, node, &self.shape, sign);
         }
         let counts = !(deleting && self.ignores_deleting);
+        let counted = !self.counters.is_empty();
         let (cx, prepared) = self.parts(view);
         if let Some(incremental) = prepared.incremental().filter(|_| counts) {
+            if !counted && !incremental.concerned_by(&cx, placed) {
+                return false;
+            }
             if came {
                 incremental.pod_added(&cx, placed, node);
             } else {
@@ -211,6 +218,31 @@ impl ClassedPlugin {
             self.grain.epoch = grain.epoch;
             self.forget_all();
         }
+    }
+
+    /// Calls `tell` with the rows that a filter may reject, if it knows that all others pass; else
+    /// returns `false`.
+    pub(crate) fn rejects(&mut self, view: View<'_>, mut tell: impl FnMut(Row)) -> bool {
+        let mut values = SmallVec::<[(LabelKey, LabelValue); 8]>::new();
+        let (cx, prepared) = self.parts(view);
+        let mut note = |key, value| values.push((key, value));
+        let known = prepared.incremental().is_some_and(|known| known.rejects(&cx, &mut note));
+        let grain = &self.grain;
+        let of = |key| grain.keys.iter().position(|own| *own == key).map(|at| &self.keys[at]);
+        let known = known && !grain.each && values.iter().all(|(key, _)| of(*key).is_some());
+        for (key, value) in values.drain(..).filter(|_| known) {
+            let rows = of(key).map_or(&[][..], |column| column.rows_with(value));
+            for &row in rows {
+                tell(Row::from(row));
+            }
+        }
+        self.knows_rejects = known;
+        known
+    }
+
+    /// Whether each class is asked about once the answers are void.
+    pub(crate) fn is_dear(&self) -> bool {
+        self.is_fine() && !self.knows_rejects
     }
 
     /// The answer for the nodes of a class.

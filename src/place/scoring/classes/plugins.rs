@@ -13,7 +13,7 @@ use crate::model::PodShape;
 use crate::place::scoring::changes::{ChangeLog, PodEvents};
 use crate::place::scoring::view::View;
 use crate::state::journal::NodeChange;
-use crate::state::{Cluster, Row};
+use crate::state::{Cluster, PlacedPods, Row};
 
 /// Nodes that plugins read beside the one they judge, by declaration.
 #[derive(Debug, Default)]
@@ -100,7 +100,7 @@ impl ClassedPlugins {
             indices: 0,
         };
         for plugin in plugins {
-            all.add(plugin, shape, view, partitions)?;
+            all.add(plugin, shape, view, (partitions, &changes.placed))?;
         }
         Some(all)
     }
@@ -110,7 +110,7 @@ impl ClassedPlugins {
         plugin: Plugin,
         shape: &Arc<PodShape>,
         view: View<'_>,
-        partitions: &mut Partitions,
+        (partitions, placed): (&mut Partitions, &PlacedPods),
     ) -> Option<()> {
         let View { framework, cluster, .. } = view;
         let declaration = plugin.declare(framework, shape);
@@ -119,7 +119,8 @@ impl ClassedPlugins {
         }
         self.reads.add(&declaration);
         let counters = Counter::of_declaration(&declaration, cluster, shape);
-        let cx = Context { counters: &counters, kept: true, ..Context::new(cluster, shape) };
+        let kept = Some(placed);
+        let cx = Context { counters: &counters, kept, ..Context::new(cluster, shape) };
         let prepared = match plugin {
             Plugin::Filter(index) => {
                 let preparation = framework.prepare_filter(index, &cx);
@@ -138,11 +139,12 @@ impl ClassedPlugins {
     }
 
     /// Takes in what has changed of nodes and namespaces; false if what is prepared is void, or
-    /// the pods that came and went are not all known.
+    /// the pods that came and went are not all known, or too many.
     pub(crate) fn follow_nodes(&mut self, cluster: &Cluster, changes: &ChangeLog) -> bool {
         let namespaces = changes.namespaces() == self.namespaces || !self.reads.namespaces;
         let nodes = changes.nodes_since(self.nodes).filter(|_| namespaces);
-        let pods = changes.pods.reach(self.history, self.cursor);
+        let pods = changes.pods.reach(self.history, self.cursor)
+            && changes.pods.end() - self.cursor <= self.most_events(cluster);
         let Some(events) = nodes.filter(|_| pods) else { return false };
         let told_apart = |change: NodeChange| {
             let mut keys = self.stages.iter().flat_map(|stage| &stage.grain().keys);
@@ -157,6 +159,19 @@ impl ClassedPlugins {
         }
         (self.nodes, self.namespaces) = (changes.nodes_end(), changes.namespaces());
         true
+    }
+
+    /// How many pods that came or went are followed: with more, to prepare anew costs less.
+    fn most_events(&self, cluster: &Cluster) -> u64 {
+        let dear = self.stages.iter().any(ClassedPlugin::is_dear);
+        let asked = if dear { cluster.rows() / 2 } else { 0 };
+        ((cluster.rows() + cluster.pod_count()) / 64 + asked).max(256) as u64
+    }
+
+    /// Whether a score is evaluated row by row.
+    pub(crate) fn has_fine_scores(&self) -> bool {
+        let is_score = |stage: &ClassedPlugin| matches!(stage.plugin, Plugin::Score(_));
+        self.stages.iter().any(|stage| stage.is_fine() && is_score(stage))
     }
 
     /// Follows the pods that came and went.

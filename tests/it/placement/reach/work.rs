@@ -104,3 +104,42 @@ fn one_pod_at_a_time_costs_what_has_changed() {
         }
     }
 }
+
+/// Anti-affinity by hostname is asked about the hosts that it rejects, not about each node: when a
+/// planner meets the shape first, and after a node has come or gone.
+#[test]
+fn hosts_without_a_repelling_pod_are_not_asked_about() {
+    let framework = Framework::kubernetes();
+    let mut cluster = racks(2_000);
+    let near = Pod::new().request("cpu", "100m").label("app", "y");
+    let pod = Pod::new().request("cpu", "100m").label("app", "x");
+    let pod = pod.anti_affinity(PodAffinityTerm::new(HOSTNAME, app()));
+    for number in 0..30 {
+        let old = pod.clone().name(format!("old{number}")).on(format!("n{:05}", 7 * number));
+        cluster.add_pod(old).unwrap();
+    }
+    let place = |planner: &mut Planner, cluster: &Cluster, pod: &Pod| {
+        let before = reference::plugin_calls(planner);
+        let gang = PodGroup::gang("g", 4).pods(4, pod.clone());
+        let request = || Request::new(&gang).strategy(Strategy::Kubernetes);
+        let outcome = planner.place(cluster, &framework, request()).unwrap();
+        assert!(outcome.is_placed());
+        assert_eq!(Ok(outcome), reference::place_by_definition(cluster, &framework, request()));
+        reference::plugin_calls(planner) - before
+    };
+    let mut planner = Planner::new();
+    let cold = place(&mut planner, &cluster, &pod);
+    let plain = place(&mut Planner::new(), &cluster, &near);
+    assert!(cold <= plain + 30 + 4 * 10, "{cold} {plain}");
+    for number in 0..6 {
+        if number % 2 == 0 {
+            let name = format!("m{number}");
+            let node = Node::new(name.as_str()).capacity("cpu", 16).capacity("pods", 110);
+            cluster.add_node(node.label(HOSTNAME, name)).unwrap();
+        } else {
+            cluster.remove_node(&format!("n{:05}", 1_000 + number)).unwrap();
+        }
+        let calls = place(&mut planner, &cluster, &pod);
+        assert!(calls <= 30 + 4 * 20, "{calls}");
+    }
+}

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use phalanx::framework::{
-    Context, Declaration, Feasible, Grain, Incremental, PreparedScore, ScorePlugin,
-    ScorePreparation,
+    Context, Declaration, Feasible, FilterPlugin, FilterPreparation, Grain, Incremental,
+    PreparedFilter, PreparedScore, ScorePlugin, ScorePreparation, Verdict,
 };
-use phalanx::laws::{Law, check_framework, check_score};
+use phalanx::laws::{Law, check_filter, check_framework, check_score};
 use phalanx::model::{LabelSelector, PodAffinityTerm, PodShape, SpreadConstraint};
-use phalanx::state::NodeView;
+use phalanx::state::{LabelKey, LabelValue, NodeView};
 use phalanx::{Cluster, Framework, Node, Pod};
 
 use super::worlds::*;
@@ -42,6 +42,8 @@ enum Lie {
     Before,
     /// There is nothing to keep it up to date by.
     Neither,
+    /// No pod is said to matter.
+    Unconcerned,
 }
 
 struct Thinness {
@@ -115,6 +117,14 @@ impl Incremental for Thinness {
         Grain::of(cx, self.thin.keys.iter().copied())
     }
 
+    fn concerned_by(&self, _: &Context<'_>, pod: &PodShape) -> bool {
+        match self.thin.lie {
+            Lie::Unconcerned => false,
+            Lie::Last => true,
+            _ => pod.labels.get("app").is_some_and(|app| app == "batch"),
+        }
+    }
+
     fn pod_added(&mut self, _: &Context<'_>, pod: &PodShape, node: NodeView<'_>) {
         if self.thin.lie != Lie::Take {
             self.add(node, pod, 1);
@@ -159,6 +169,7 @@ fn a_false_promise_about_classes_is_caught() {
         (&["zone"], Lie::Deleting),
         (&["zone"], Lie::Last),
         (&["zone"], Lie::Neither),
+        (&["zone"], Lie::Unconcerned),
     ] {
         assert_eq!(check(keys, lie).unwrap_err().law, Law::Grain, "{keys:?}");
     }
@@ -180,4 +191,63 @@ fn a_false_promise_about_classes_is_caught() {
     ];
     let shapes: Vec<PodShape> = pods.iter().map(|pod| (**pod.shape()).clone()).collect();
     assert_eq!(check_framework(&Framework::kubernetes(), &cluster, &shapes), Ok(()));
+}
+
+/// Rejects a zone, and tells of one that it rejects.
+#[derive(Clone, Copy)]
+struct Shut {
+    zone: &'static str,
+    told: &'static str,
+}
+
+impl FilterPlugin for Shut {
+    fn name(&self) -> &str {
+        "shut"
+    }
+
+    fn declare(&self, _: &PodShape) -> Declaration {
+        Declaration::domain(["zone"]).grained()
+    }
+
+    fn prepare(self: Arc<Self>, _: &Context<'_>) -> FilterPreparation {
+        FilterPreparation::ready(*self)
+    }
+}
+
+impl PreparedFilter for Shut {
+    fn filter(&self, _: &Context<'_>, node: NodeView<'_>) -> Verdict {
+        Verdict::pass_if(node.label("zone") != Some(self.zone))
+    }
+
+    fn incremental(&mut self) -> Option<&mut dyn Incremental> {
+        Some(self)
+    }
+}
+
+impl Incremental for Shut {
+    fn classes(&self, cx: &Context<'_>) -> Grain {
+        Grain::of(cx, ["zone"])
+    }
+
+    fn rejects(&self, cx: &Context<'_>, tell: &mut dyn FnMut(LabelKey, LabelValue)) -> bool {
+        let cluster = cx.cluster();
+        if let Some(value) = cluster.find_label_value(self.told) {
+            cluster.label_key("zone").into_iter().for_each(|key| tell(key, value));
+        }
+        true
+    }
+}
+
+#[test]
+fn a_node_that_is_rejected_unannounced_is_caught() {
+    let mut cluster = Cluster::new();
+    for (name, zone) in [("n0", "a"), ("n1", "b"), ("n2", "c")] {
+        cluster.add_node(Node::new(name).capacity("cpu", 8).label("zone", zone)).unwrap();
+    }
+    let check = |zone, told| check_filter(Shut { zone, told }, &cluster, &shapes());
+    assert_eq!(check("a", "a"), Ok(()));
+    // To tell of more than are rejected is no fault.
+    assert_eq!(check("d", "a"), Ok(()));
+    let error = check("a", "b").unwrap_err();
+    assert_eq!((error.law, &*error.node), (Law::Grain, "n0"));
 }
