@@ -297,7 +297,7 @@ pub trait Incremental {
     fn classes(&self, cx: &Context<'_>) -> Grain;
 
     /// Whether pods of a shape can change an answer or the classes. If not, it need not be shown
-    /// them. The default is that all can.
+    /// them. What is said of a shape holds while this is kept. The default is that all can.
     fn concerned_by(&self, cx: &Context<'_>, pod: &PodShape) -> bool {
         let _ = (cx, pod);
         true

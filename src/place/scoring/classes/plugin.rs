@@ -37,6 +37,8 @@ pub(crate) struct ClassedPlugin {
     pub(crate) stale: Vec<u32>,
     /// Whether the filter told last which rows it may reject.
     knows_rejects: bool,
+    /// The last shape of a pod that came or went, and whether it concerns the plugin.
+    concern: Option<(Arc<PodShape>, bool)>,
     pub(crate) calls: u64,
 }
 
@@ -68,6 +70,7 @@ impl ClassedPlugin {
             version: 0,
             stale: Vec::new(),
             knows_rejects: false,
+            concern: None,
             calls: 0,
         };
         let grain = stage.classes_now(view)?;
@@ -144,10 +147,17 @@ impl ClassedPlugin {
             counter.change(placed, node, &self.shape, sign);
         }
         let counts = !(deleting && self.ignores_deleting);
-        let counted = !self.counters.is_empty();
+        let is_counted = !self.counters.is_empty();
+        let known = self.concern.take().filter(|(shape, _)| Arc::ptr_eq(shape, placed));
         let (cx, prepared) = self.parts(view);
         if let Some(incremental) = prepared.incremental().filter(|_| counts) {
-            if !counted && !incremental.concerned_by(&cx, placed) {
+            let concerned = match &known {
+                _ if is_counted => true,
+                Some((_, concerned)) => *concerned,
+                None => incremental.concerned_by(&cx, placed),
+            };
+            if !concerned {
+                self.concern = Some((Arc::clone(placed), false));
                 return false;
             }
             if came {
@@ -155,6 +165,7 @@ impl ClassedPlugin {
             } else {
                 incremental.pod_removed(&cx, placed, node);
             }
+            self.concern = Some((Arc::clone(placed), true));
         }
         let moved = self.regrain(view, partitions);
         if !moved {
