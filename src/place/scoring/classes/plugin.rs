@@ -35,7 +35,7 @@ pub(crate) struct ClassedPlugin {
     pub(crate) version: u64,
     /// The classes whose answers became stale since the version began.
     pub(crate) stale: Vec<u32>,
-    /// Whether the filter told last which rows it may reject.
+    /// Whether the filter has told which rows it may reject.
     knows_rejects: bool,
     /// The last shape of a pod that came or went, and whether it concerns the plugin.
     concern: Option<(Arc<PodShape>, bool)>,
@@ -115,7 +115,8 @@ impl ClassedPlugin {
     }
 
     fn forget(&mut self, class: usize) {
-        if self.answers[class].0 == self.version {
+        // Leaves may rest on classes that nobody asked about if the filter told which may fail.
+        if self.answers[class].0 == self.version || self.knows_rejects {
             self.answers[class].0 = 0;
             self.stale.push(class as u32);
         }
@@ -247,7 +248,7 @@ impl ClassedPlugin {
                 tell(Row::from(row));
             }
         }
-        self.knows_rejects = known;
+        self.knows_rejects |= known;
         known
     }
 

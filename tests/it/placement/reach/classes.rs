@@ -1,8 +1,8 @@
 //! Plugins that read beyond the node: the planner answers what the plain loop answers, and asks
 //! them once a class of nodes.
 
-use phalanx::reference;
-use phalanx::{Cluster, Planner, Request, Strategy};
+use phalanx::model::{LabelSelector, PodAffinityTerm};
+use phalanx::{Cluster, Framework, Node, Planner, Pod, PodGroup, Request, Strategy, reference};
 
 use super::random::*;
 use crate::placement::equality::brief;
@@ -65,4 +65,25 @@ fn classes_answer_like_the_plain_loop() {
     let Seen { placed, asked, fast } = seen;
     assert!(placed as u64 > 10 * worlds, "only {placed} pods placed");
     assert!(fast * 10 > asked * 7, "{fast} of {asked} with what was kept");
+}
+
+/// A rack that nobody was asked about, as no pod was in it, closes for all of its nodes.
+#[test]
+fn a_rack_closes_for_its_other_node() {
+    let mut cluster = Cluster::builder().levels([ZONE, RACK]).build().unwrap();
+    for number in 0..12_i64 {
+        let node = Node::new(format!("n{number:02}"))
+            .capacity("cpu", 64 - number)
+            .capacity("pods", 110)
+            .label(RACK, format!("r{}", number / 2));
+        cluster.add_node(node).unwrap();
+    }
+    let term = PodAffinityTerm::new(RACK, LabelSelector::label("app", "x"));
+    let pod = Pod::new().request("cpu", 1).label("app", "x").anti_affinity(term);
+    let gang = PodGroup::gang("g", 3).pods(3, pod);
+    let request = Request::new(&gang).strategy(Strategy::Kubernetes);
+    let outcome = Planner::new().place(&cluster, &Framework::kubernetes(), request).unwrap();
+    let plan = outcome.plan().unwrap();
+    let nodes: Vec<&str> = plan.assignments().map(|member| member.node()).collect();
+    assert_eq!(nodes, ["n00", "n02", "n04"]);
 }
