@@ -100,15 +100,27 @@ impl Ground {
     pub(crate) fn new(cluster: &Cluster, need: &Need<'_>, rows: Vec<Row>) -> Ground {
         let (width, kinds) = (need.width(), need.kinds.len());
         let free = need.free_of_rows(cluster, &rows);
-        let mut usable = vec![true; rows.len() * kinds];
-        for kind in (0..kinds).filter(|&kind| !need.may_use_all(kind)) {
-            for (place, &row) in rows.iter().enumerate() {
-                usable[place * kinds + kind] = need.may_use(cluster, kind, row);
-            }
-        }
-        let takes_all = (0..kinds).any(|kind| need.may_use_all(kind));
-        let (is_open, rest) = (!need.counts_all || takes_all, Rest::default());
-        Ground { width, kinds, rows, free, usable, is_open, rest }
+        let (usable, is_open) = usable(cluster, need, &rows);
+        Ground { width, kinds, rows, free, usable, is_open, rest: Rest::default() }
+    }
+
+    /// Whether the same nodes may be used by another request, or at another time.
+    pub(super) fn suits(&self, cluster: &Cluster, need: &Need<'_>) -> bool {
+        let (usable, is_open) = usable(cluster, need, &self.rows);
+        self.is_open == is_open && self.usable == usable
+    }
+
+    /// Reads a node again that has changed, and moves the sums by the difference.
+    pub(super) fn read(
+        &mut self,
+        (cluster, need): (&Cluster, &Need<'_>),
+        place: usize,
+        sums: &mut Sums,
+    ) {
+        sums.count(self, need, place, -1);
+        let free = need.free_of_rows(cluster, &self.rows[place..=place]);
+        self.free[place * self.width..][..self.width].copy_from_slice(&free);
+        sums.count(self, need, place, 1);
     }
 
     /// Some nodes of the domain, by place in ascending order, with the sums of all of it.
@@ -119,7 +131,7 @@ impl Ground {
         let mut free = Vec::with_capacity(places.len() * width);
         let mut usable = Vec::with_capacity(places.len() * kinds);
         for place in places.iter().map(|&place| place as usize) {
-            sums.leave_out(self, need, place);
+            sums.count(self, need, place, -1);
             rows.push(self.rows[place]);
             free.extend_from_slice(self.free_at(place));
             usable.extend_from_slice(&self.usable[place * kinds..][..kinds]);
@@ -171,15 +183,15 @@ impl Sums {
         Sums { total: vec![0; kinds], sum: vec![0; width], members: vec![0; kinds * width] }
     }
 
-    /// Counts a node out.
-    fn leave_out(&mut self, ground: &Ground, need: &Need<'_>, place: usize) {
+    /// Counts a node in (`sign` 1), or out (−1).
+    fn count(&mut self, ground: &Ground, need: &Need<'_>, place: usize, sign: i64) {
         if ground.is_usable(place) {
             for (sum, free) in self.sum.iter_mut().zip(ground.free_at(place)) {
-                *sum -= i128::from((*free).max(0));
+                *sum += i128::from(sign) * i128::from((*free).max(0));
             }
         }
         for kind in 0..ground.kinds {
-            self.add_fits(ground, need, (kind, place), -1);
+            self.add_fits(ground, need, (kind, place), sign);
         }
     }
 
@@ -436,6 +448,15 @@ impl Counts {
         self.count(ground, need, place);
     }
 
+    /// Counts a node as it is, and takes the sums over all.
+    pub(super) fn reset(&mut self, ground: &Ground, need: &Need<'_>, place: usize, sums: &Sums) {
+        let at = place * ground.width..(place + 1) * ground.width;
+        self.free[at].copy_from_slice(ground.free_at(place));
+        self.count(ground, need, place);
+        self.total.clone_from(&sums.total);
+        self.sum.clone_from(&sums.sum);
+    }
+
     /// How many pods of a kind fit on a node.
     pub(crate) fn fits(&self, ground: &Ground, kind: usize, place: usize) -> i64 {
         self.fits[place * ground.kinds + kind]
@@ -467,4 +488,21 @@ impl Counts {
     pub(crate) fn lacking_amount(&self, need: &Need<'_>, dimension: usize) -> i128 {
         (i128::from(need.least[dimension]) - self.sum[dimension]).max(0)
     }
+}
+
+/// Whether a kind may use each of some nodes, by node and kind; and whether some pods may use all.
+fn usable(cluster: &Cluster, need: &Need<'_>, rows: &[Row]) -> (Vec<bool>, bool) {
+    let kinds = need.kinds.len();
+    let mut usable = vec![true; rows.len() * kinds];
+    let mut is_open = !need.counts_all;
+    for kind in 0..kinds {
+        if need.may_use_all(kind) {
+            is_open = true;
+            continue;
+        }
+        for (place, &row) in rows.iter().enumerate() {
+            usable[place * kinds + kind] = need.may_use(cluster, kind, row);
+        }
+    }
+    (usable, is_open)
 }

@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 use super::arena::{Arena, Counts, Found, Ground, Sizes, Sums};
 use super::branch::{Level, Search};
 use super::cost::Cost;
+use super::need::{Basis, Need};
 use crate::place::PlaceError;
+use crate::state::journal::{Change, Moment, NodeChange};
 use crate::state::{Cluster, Row};
 
 /// Finds the work lost with the units of a priority.
@@ -24,14 +26,20 @@ const NONE: u32 = u32::MAX;
 /// Domains that are tried for a first set while units are released.
 const FIRST_TRIED: u32 = 8;
 
-/// The domains one of which must hold the group.
-struct Field {
+/// The domains one of which must hold the group, kept from one request to the next.
+#[derive(Debug)]
+pub(crate) struct Field {
+    basis: Option<Basis>,
+    moment: Moment,
     domains: Vec<Domain>,
     /// By row: the domain, and the place in it.
     of_row: Vec<(u32, u32)>,
     sizes: Sizes,
+    /// Nodes on which something was released, by domain and place.
+    freed: Vec<(u32, u32)>,
 }
 
+#[derive(Debug)]
 struct Domain {
     ground: Ground,
     /// Sums over all nodes, with nothing released.
@@ -43,18 +51,58 @@ struct Domain {
 }
 
 impl Field {
-    fn new(search: &Search<'_, '_>, cluster: &Cluster) -> Field {
-        let mut of_row = vec![(NONE, 0); cluster.rows()];
-        let mut domains = Vec::new();
-        for rows in search.need.domains(cluster) {
-            for (place, &row) in rows.iter().enumerate() {
-                of_row[row] = (domains.len() as u32, place as u32);
+    /// The field of a request, with nothing released: the one that was kept, or another.
+    fn open(kept: &mut Option<Field>, need: &Need<'_>, cluster: &Cluster) -> Field {
+        let basis = need.basis(cluster);
+        let same = kept.take().filter(|own| basis.is_some() && own.basis == basis);
+        same.and_then(|own| own.follow(need, cluster)).unwrap_or_else(|| {
+            let mut of_row = vec![(NONE, 0); cluster.rows()];
+            let mut domains = Vec::new();
+            for rows in need.domains(cluster) {
+                for (place, &row) in rows.iter().enumerate() {
+                    of_row[row] = (domains.len() as u32, place as u32);
+                }
+                domains.push(Domain::new(cluster, need, rows));
             }
-            let ground = Ground::new(cluster, search.need, rows);
-            let (counts, sums) = Counts::with_sums(&ground, search.need);
-            domains.push(Domain { ground, sums, counts, atoms: Vec::new() });
+            let (moment, sizes, freed) = (cluster.moment(), Sizes::default(), Vec::new());
+            Field { basis, moment, domains, of_row, sizes, freed }
+        })
+    }
+
+    /// Takes back what was released, and counts the nodes anew that have changed. `None` if domains or
+    /// their order may be others. O(released pods + changes + nodes that some pods may not use).
+    fn follow(mut self, need: &Need<'_>, cluster: &Cluster) -> Option<Field> {
+        let moves =
+            [NodeChange::ADDED, NodeChange::REMOVED, NodeChange::LABELS, NodeChange::TIE_RANK];
+        let mut changed: Vec<Row> = Vec::new();
+        for change in cluster.journal.since(self.moment)? {
+            if let Change::Node { change, .. } = change
+                && moves.iter().any(|&kind| change.has(kind))
+            {
+                return None;
+            }
+            changed.extend(change.row());
         }
-        Field { domains, of_row, sizes: Sizes::default() }
+        changed.sort_unstable();
+        changed.dedup();
+        for row in changed {
+            let (number, place) = self.of_row[row];
+            if let Some(Domain { ground, sums, .. }) = self.domains.get_mut(number as usize) {
+                ground.read((cluster, need), place as usize, sums);
+                self.freed.push((number, place));
+            }
+        }
+        for (number, place) in self.freed.drain(..) {
+            let Domain { ground, sums, counts, atoms } = &mut self.domains[number as usize];
+            counts.reset(ground, need, place as usize, sums);
+            atoms.clear();
+        }
+        for domain in self.domains.iter_mut().filter(|own| !own.ground.suits(cluster, need)) {
+            *domain = Domain::new(cluster, need, core::mem::take(&mut domain.ground.rows));
+        }
+        // Numbers of shapes may be others.
+        (self.moment, self.sizes) = (cluster.moment(), Sizes::default());
+        Some(self)
     }
 
     /// Releases an atom: its pods are counted as gone. Notes the domains that suffice since.
@@ -73,6 +121,7 @@ impl Field {
             let amounts = self.sizes.of(cluster, need, pod);
             let sufficed = domain.counts.suffices(need);
             domain.counts.give(&domain.ground, need, (place as usize, amounts), 1);
+            self.freed.push((number, place));
             if domain.atoms.last() != Some(&atom) {
                 domain.atoms.push(atom);
             }
@@ -106,10 +155,18 @@ impl Field {
     }
 }
 
+impl Domain {
+    fn new(cluster: &Cluster, need: &Need<'_>, rows: Vec<Row>) -> Domain {
+        let ground = Ground::new(cluster, need, rows);
+        let (counts, sums) = Counts::with_sums(&ground, need);
+        Domain { ground, sums, counts, atoms: Vec::new() }
+    }
+}
+
 /// Looks for the least set that breaks no budget: priority by priority, and there in all domains.
 pub(super) fn within_budgets(
     search: &mut Search<'_, '_>,
-    cluster: &Cluster,
+    (cluster, known): (&Cluster, &mut Option<Field>),
     admit: Admit<'_>,
     open: &mut Option<Cost>,
 ) -> Result<(), PlaceError> {
@@ -127,7 +184,7 @@ pub(super) fn within_budgets(
             continue;
         }
         queue.sort_unstable();
-        let field = field.get_or_insert_with(|| Field::new(search, cluster));
+        let field = field.get_or_insert_with(|| Field::open(known, search.need, cluster));
         // What is left goes to this priority and the others, none of which starves.
         let kept = search.steps - search.steps / (levels - number).min(4) as u64;
         search.steps -= kept;
@@ -152,25 +209,28 @@ pub(super) fn within_budgets(
             break;
         }
     }
+    *known = field.or_else(|| known.take());
     Ok(())
 }
 
 /// Looks for the least set among all that may be taken, budgets or not.
 pub(super) fn beyond_budgets(
     search: &mut Search<'_, '_>,
-    cluster: &Cluster,
+    (cluster, known): (&Cluster, &mut Option<Field>),
     open: &mut Option<Cost>,
 ) -> Result<(), PlaceError> {
     let Some(&ceiling) = search.units.classes.keys().next_back() else { return Ok(()) };
     let level = Level { ceiling, strict: false };
-    let mut field = Field::new(search, cluster);
+    let mut field = Field::open(known, search.need, cluster);
     let mut ready = Vec::new();
     for atom in 0..search.units.atoms.len() as u32 {
         if search.admits(level, atom) {
             field.release(search, cluster, atom, &mut ready);
         }
     }
-    in_domains(search, cluster, &mut field, level, open)
+    in_domains(search, cluster, &mut field, level, open)?;
+    *known = Some(field);
+    Ok(())
 }
 
 /// Searches the domains that suffice, least bound first, as long as one may hold something better

@@ -2,6 +2,7 @@
 //!
 //! A set that does not suffice by these numbers does not suffice. The planner judges the others.
 
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ use crate::place::topology::requirement::Requirement;
 use crate::state::{Cluster, DeviceNeed, NodeView, PodView, ResourceId, Row};
 
 /// Pods of some shapes, of which so many must be placed for certain.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Kind {
     pub(crate) count: i64,
     /// Least amounts that each takes: a pod, then the resources; all zero if no filter judges room.
@@ -42,6 +43,9 @@ const MOST_SHAPES: usize = 6;
 /// shape.
 type Leaf = (i64, Vec<(usize, i64)>);
 
+/// The basis of domains and their counts, beside the cluster: their key, the resources, the kinds.
+pub(super) type Basis = (Option<String>, Vec<ResourceId>, Vec<Kind>);
+
 /// The need of a request.
 #[derive(Debug)]
 pub(crate) struct Need<'a> {
@@ -60,6 +64,9 @@ pub(crate) struct Need<'a> {
     /// Whether pods that go never make a filter refuse that passed.
     pub(crate) monotone: bool,
     group: &'a PodGroup,
+    /// The key of the domains one of which must hold the group; of several tiers, the last takes in
+    /// what the others do.
+    loosest: Option<&'a str>,
     /// The rows that the request is confined to.
     within: Option<Vec<Row>>,
     /// Whether the group may go to every row of the cluster.
@@ -91,6 +98,7 @@ impl<'a> Need<'a> {
             wide: false,
             monotone: true,
             group,
+            loosest: ask.loosest(),
             whole: within.is_none() && ask.loosest().is_none(),
             within,
             single: ask.inside.is_empty() && ask.need <= 1 && alike(&ask.pods),
@@ -137,18 +145,23 @@ impl<'a> Need<'a> {
         counted.any(|&at| same_shape(&self.shapes[at].own, shape))
     }
 
+    /// The basis of the domains; `None` if devices, a part of the cluster or running members matter too.
+    pub(super) fn basis(&self, cluster: &Cluster) -> Option<Basis> {
+        let runs = |own: &PodGroup| cluster.pods.find_group(&own.namespace, &own.name).is_some();
+        let is_alone = self.within.is_none() && self.devices.is_empty() && !self.group.any(&runs);
+        let key = self.loosest.map(String::from);
+        is_alone.then(|| (key, self.resources.clone(), self.kinds.clone()))
+    }
+
     /// The domains one of which must hold the group, each with its rows.
     pub(crate) fn domains(&self, cluster: &Cluster) -> Vec<Vec<Row>> {
         let rows: Vec<Row> = match &self.within {
             Some(rows) => rows.clone(),
             None => cluster.nodes().map(NodeView::row).collect(),
         };
-        let ask = Requirement::new(cluster, self.group);
-        // Of several tiers, the last takes in what the others do.
-        let loosest = ask.loosest();
-        match ask.candidates(cluster, &rows) {
+        match Requirement::new(cluster, self.group).candidates(cluster, &rows) {
             Ok(candidates) => {
-                let last = candidates.into_iter().filter(|(key, _)| *key == loosest);
+                let last = candidates.into_iter().filter(|(key, _)| *key == self.loosest);
                 last.map(|(_, candidate)| candidate.rows(Some(&rows)).unwrap_or(&rows).to_vec())
                     .collect()
             }

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use self::asked::{Asked, Stop};
 use self::attempt::{Attempt, Known};
 use super::answer::Preemption;
+use super::domains::Field;
 use super::moves::{self, Defragmentation, Room};
 use super::need::Need;
 use super::request::Consolidation;
@@ -50,6 +51,7 @@ use crate::state::{Cluster, NodeView};
 pub struct PreemptingPlanner {
     session: Session,
     units: Option<Known>,
+    field: Option<Field>,
     trials: u64,
 }
 
@@ -93,7 +95,7 @@ impl PreemptingPlanner {
         ask.request.refuse_bound(cluster)?;
         let gang = ask.request.gang()?;
         let request = ask.request.for_gang(&gang);
-        let PreemptingPlanner { session, units, trials } = self;
+        let PreemptingPlanner { session, units, field, trials } = self;
         let asked = Asked { cluster, framework, running, ask: &ask, request: &request };
         let outcome =
             session.look(cluster, |planner, seen| planner.place(seen, framework, request.clone()));
@@ -105,7 +107,7 @@ impl PreemptingPlanner {
             Err(stop) => return stop.end(),
         };
         session.ask(cluster, |planner, txn| {
-            let mut attempt = Attempt { planner, txn, trials, asked, ceiling };
+            let mut attempt = Attempt { planner, txn, field, trials, asked, ceiling };
             attempt.steps(certificate, units).or_else(Stop::end)
         })
     }

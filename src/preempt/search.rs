@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 use super::arena::{Arena, Ground, Sizes};
 use super::branch::{Best, Level, Search};
 use super::cost::Cost;
-use super::domains::{Admit, beyond_budgets, note, within_budgets};
+use super::domains::{Admit, Field, beyond_budgets, note, within_budgets};
 use super::need::Need;
 use crate::place::PlaceError;
 use crate::state::{Cluster, NodeView, PodView, Row};
@@ -27,6 +27,7 @@ pub(crate) struct Claim {
 pub(crate) fn run(
     search: &mut Search<'_, '_>,
     cluster: &Cluster,
+    field: &mut Option<Field>,
     admit: Admit<'_>,
 ) -> Result<Claim, PlaceError> {
     let mut open = None;
@@ -37,14 +38,14 @@ pub(crate) fn run(
     if by_node {
         by_nodes(search, cluster, true, Some(admit), &mut open)?;
     } else {
-        within_budgets(search, cluster, admit, &mut open)?;
+        within_budgets(search, (cluster, field), admit, &mut open)?;
     }
     search.steps += kept;
     if search.best.is_none() && !search.units.allowed.is_empty() {
         if by_node {
             by_nodes(search, cluster, false, None, &mut open)?;
         } else {
-            beyond_budgets(search, cluster, &mut open)?;
+            beyond_budgets(search, (cluster, field), &mut open)?;
         }
     }
     if open.is_some() {

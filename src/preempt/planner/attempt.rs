@@ -12,6 +12,7 @@ use crate::preempt::answer::{EvictedPod, NoVictims, NoVictimsHelp, Preempt, Pree
 use crate::preempt::branch::{Best, Search};
 use crate::preempt::cost::Cost;
 use crate::preempt::cost::{MoveClaim, MoveCost};
+use crate::preempt::domains::Field;
 use crate::preempt::moves::{self, Moved, Repack};
 use crate::preempt::need::Need;
 use crate::preempt::policy::Preemptor;
@@ -31,6 +32,8 @@ pub(super) type Known = (Moment, usize, Units);
 pub(super) struct Attempt<'a> {
     pub(super) planner: &'a mut Planner,
     pub(super) txn: &'a mut Txn,
+    /// The domains of the last request.
+    pub(super) field: &'a mut Option<Field>,
     /// The number of sets judged.
     pub(super) trials: &'a mut u64,
     pub(super) asked: Asked<'a>,
@@ -188,7 +191,7 @@ impl<'a> Attempt<'a> {
                 work[at] = units.work_if_free(now, ask, preemptor, at);
             }
         };
-        let result = search::run(&mut search, now, &admit);
+        let result = search::run(&mut search, now, self.field, &admit);
         let steps = ask.budget - search.steps;
         let Search { best, trial, work, .. } = search;
         *self.trials += trial.count;
