@@ -227,9 +227,13 @@ impl WorkingCopy {
         plan: &Plan,
     ) -> (WorkingCopy, bool) {
         let framework = reads.framework();
+        let is_there = |own: Assignment<'_>| {
+            reads.cluster().pod(own.pod().namespace(), &own.pod().name).is_some()
+        };
         let set_aside = |own: &mut WorkingCopy| {
             let is_same = own.plans.last() == Some(plan) && own.is_by_room(framework, plan);
-            is_same.then(|| own.plans.pop().map(|_| own.copy.journal.now())).flatten()
+            let is_kept = is_same && !plan.assignments().any(is_there);
+            is_kept.then(|| own.plans.pop().map(|_| own.copy.journal.now())).flatten()
         };
         let aside = kept.as_mut().and_then(set_aside);
         let mut own = WorkingCopy::follow_to(kept, reads, ended);
@@ -271,14 +275,17 @@ impl WorkingCopy {
             let own = self.copy.pod(pod.namespace(), pod.name());
             own.is_some_and(|own| is_same(own, pod))
         };
-        self.copy.pod_count() == new.pod_count() + beside && new.pods().all(is_there)
+        let mut gone = self.gone.values().flatten();
+        self.copy.pod_count() == new.pod_count() + beside
+            && new.pods().all(is_there)
+            && gone.all(|(_, pod)| reads.cluster().pod(pod.namespace(), &pod.name).is_some())
     }
 
-    /// Takes the pods of a group out.
+    /// Takes the pods of a group out. Its pods in a plan stay.
     fn end(&mut self, reads: Reads<'_>, id: GroupId) {
         let mut pods: Vec<(Place, Pod)> = Vec::new();
         reads.visit(id, &mut |part| {
-            pods.extend(self.copy.pods_of(part).map(|pod| (place_of(pod), pod.to_pod())));
+            pods.extend(reads.cluster().pods_of(part).map(|pod| (place_of(pod), pod.to_pod())));
         });
         for (place, pod) in &pods {
             let _ = self.copy.remove_pod(pod.namespace(), &pod.name);
