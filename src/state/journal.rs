@@ -40,7 +40,6 @@
 //! **Shapes.** A shape keeps its number, and `Cluster::shape_entry` finds it, for as long as the
 //! journal remembers a change that names it.
 
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -254,9 +253,12 @@ impl Journal {
         Some((first..kept).map(at))
     }
 
-    /// The rows that have changed since a moment; `None` if they are not all known.
-    pub(crate) fn rows_since(&self, then: Moment) -> Option<BTreeSet<Row>> {
-        Some(self.since(then)?.filter_map(Change::row).collect())
+    /// The rows that have changed since a moment, in order; `None` if they are not all known.
+    pub(crate) fn rows_since(&self, then: Moment) -> Option<Vec<Row>> {
+        let mut rows: Vec<Row> = self.since(then)?.filter_map(Change::row).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        Some(rows)
     }
 }
 

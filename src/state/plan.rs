@@ -463,7 +463,7 @@ impl PartialEq for Plan {
                     && own.zone_shares() == other.zone_shares()
                     && own.volumes() == other.volumes()
                     && own.allocations() == other.allocations()
-                    && own.pod() == other.pod()
+                    && (core::ptr::eq(own.pod(), other.pod()) || own.pod() == other.pod())
             })
     }
 }

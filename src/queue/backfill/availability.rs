@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use super::demand::{Demand, ResourceNumbers};
 use super::free::free_by_row;
 use super::node_profiles::{NodeProfiles, ShapeNeed};
+use super::profile::Least;
 use crate::base::{Row, Time};
 use crate::framework::Framework;
 use crate::model::{Pod, PodShape};
@@ -29,8 +30,8 @@ pub(in crate::queue) struct Availability {
     seen: Moment,
     /// Free resources of each empty node.
     empty: Vec<Demand>,
-    /// The resources that the placeholder of each node takes.
-    taken: Vec<Demand>,
+    /// The resources that the placeholder of each node leaves free.
+    free: Vec<Least>,
     resources: Vec<Option<ResourceId>>,
     /// The needs of pods of a shape, with the nodes that may take them.
     shapes: BTreeMap<Arc<PodShape>, ShapeNeed>,
@@ -45,10 +46,10 @@ impl Availability {
         for (namespace, name) in names {
             let _ = copy.remove_pod(&namespace, &name);
         }
-        let empty = free_by_row(&copy, &resources).collect();
-        let taken = alloc::vec![Demand::default(); copy.rows()];
+        let empty: Vec<Demand> = free_by_row(&copy, &resources).collect();
+        let free = empty.iter().map(|own| own.amounts().into()).collect();
         let seen = cluster.journal.now();
-        Availability { copy, seen, empty, taken, resources, shapes: BTreeMap::new() }
+        Availability { copy, seen, empty, free, resources, shapes: BTreeMap::new() }
     }
 
     /// The copy that was kept if its nodes are still those of the cluster, or a new one.
@@ -77,13 +78,13 @@ impl Availability {
         numbers: &ResourceNumbers,
     ) -> &Cluster {
         for (row, least) in nodes.least(from, to) {
-            let Some(empty) = self.empty.get(row.index()) else { continue };
-            let mut taken = empty.clone();
-            taken.subtract(&Demand::of_amounts(least));
-            let Some(before) = self.taken.get_mut(row.index()) else { continue };
-            if *before == taken {
+            let Some(before) = self.free.get_mut(row.index()) else { continue };
+            if *before == least {
                 continue;
             }
+            let Some(empty) = self.empty.get(row.index()) else { continue };
+            let mut taken = empty.clone();
+            taken.subtract(&Demand::of_amounts(least.iter().copied()));
             let name = format!("{}", row.index());
             let _ = self.copy.remove_pod(NAMESPACE, &name);
             let Some(node) = self.copy.view(row).map(|node| String::from(node.name())) else {
@@ -98,7 +99,7 @@ impl Availability {
             if taken.amounts().iter().skip(1).any(|amount| *amount > 0) {
                 let _ = self.copy.add_pod(pod);
             }
-            *before = taken;
+            *before = least;
         }
         &self.copy
     }

@@ -95,7 +95,7 @@ impl Needs {
                 nodes.give(place, start.at, start.end);
             }
             let until = known.as_ref().map_or(Time::MAX, |(start, _)| start.at);
-            let earlier = place_before(own, reads, (group, need), &nodes, (from, until));
+            let earlier = place_before(own, reads, (group, need), &mut nodes, (from, until));
             let earlier = earlier.map(|(start, plan, place)| {
                 found.plans.insert(group, plan);
                 (start, place)
@@ -170,7 +170,7 @@ fn place_before(
     own: &mut BackfillLine,
     reads: Reads<'_>,
     (group, need): (GroupId, &Need),
-    nodes: &NodeProfiles,
+    nodes: &mut NodeProfiles,
     (mut from, until): (Time, Time),
 ) -> Option<(Start, Plan, Place)> {
     let run = reads.longest_run(group);

@@ -111,17 +111,24 @@ impl BackfillLine {
         let (mut last, mut was_tried) = (None, false);
         while let Some((at, groups)) = self.tally.add_releases(last, from, &demand, &mut free) {
             last = Some(at);
+            let known_ended = ended.len();
             ended.extend(groups);
             let known = reads.promised_plan(id).filter(|_| old == Some(at));
             let is_known = known.is_some();
             let plan = known.or_else(|| {
-                was_tried = true;
                 let BackfillLine { copy, line, later, .. } = self;
-                let kept = copy.take();
-                let copy = copy.insert(WorkingCopy::at_end_of(kept, reads, &ended));
+                let own = copy.take();
+                let copy = copy.insert(match own {
+                    Some(mut own) if was_tried => {
+                        own.end_more(reads, &ended, known_ended);
+                        own
+                    }
+                    kept => WorkingCopy::at_end_of(kept, reads, &ended),
+                });
+                was_tried = true;
                 if let Some(class) = class
-                    && let Some(alike) = line.alike(class)
-                    && !copy.has_room_for(reads.framework(), class, alike)
+                    && let Some(counted) = line.counted(class)
+                    && !copy.has_room_for(reads.framework(), counted)
                 {
                     return None;
                 }
@@ -280,9 +287,9 @@ impl BackfillLine {
         let Some(plan) = reads.promised_plan(standing.head) else { return false };
         self.tally.read_ends_for_copy(reads);
         let ended: Vec<GroupId> = self.tally.ended_by(standing.at).collect();
-        let kept = self.copy.take();
-        let copy = self.copy.insert(WorkingCopy::at_end_of(kept, reads, &ended));
-        copy.take(reads.framework(), &plan)
+        let (copy, holds) = WorkingCopy::with_plan(self.copy.take(), reads, &ended, &plan);
+        self.copy = Some(copy);
+        holds
     }
 
     /// The shortage of a group that runs beyond the promised start, if its plan may not be taken
@@ -303,7 +310,9 @@ impl BackfillLine {
     /// Takes a plan up at the promised start, beside the first of the line.
     fn keep_promise(&mut self, reads: Reads<'_>, guard: &mut Guard, plan: &Plan) -> Option<()> {
         let Standing { head, at, is_copied, .. } = guard.standing;
-        let copy = self.copy.as_mut().filter(|_| is_copied)?;
+        let class = self.class_of(reads, head);
+        let BackfillLine { copy, line, later, .. } = self;
+        let copy = copy.as_mut().filter(|_| is_copied)?;
         let head_plan = match copy.take_beside(reads.framework(), plan) {
             Beside::Neither => return None,
             Beside::Both => {
@@ -312,15 +321,17 @@ impl BackfillLine {
             }
             Beside::Alone(head_plan) => head_plan,
         };
-        guard.taken_up = true;
-        let later = &mut self.later;
-        let elsewhere = reads.tree_of(head).and_then(|tree| {
+        let counted = class.and_then(|class| line.counted(class));
+        let has_room = counted.is_none_or(|own| copy.has_room_for(reads.framework(), own));
+        let tree = reads.tree_of(head).filter(|_| has_room);
+        let elsewhere = tree.and_then(|tree| {
             let plan = later.place(reads, head, &tree, copy.cluster(), at)?;
             copy.take(reads.framework(), &plan).then_some(plan)
         });
+        guard.taken_up = true;
         if elsewhere.is_none() {
             copy.pop();
-            copy.put_back(head_plan);
+            guard.taken_up = !copy.put_back(head_plan);
             return None;
         }
         guard.moved = elsewhere;
@@ -330,10 +341,15 @@ impl BackfillLine {
     /// A place for a group that runs beyond the promised start, once the first of the line has its
     /// own. Whether it is free by now is for the attempt to say.
     pub(in crate::queue) fn place_beside(&mut self, reads: Reads<'_>, id: GroupId) -> Option<Plan> {
-        let tree = reads.tree_of(id)?;
         let Standing { at, is_copied, .. } = self.guard.as_ref()?.standing;
-        let copy = self.copy.as_ref().filter(|_| is_copied)?;
-        self.later.place(reads, id, &tree, copy.cluster(), at)
+        let class = self.class_of(reads, id);
+        let BackfillLine { copy, line, later, .. } = self;
+        let copy = copy.as_mut().filter(|_| is_copied)?;
+        let counted = class.and_then(|class| line.counted(class));
+        if !counted.is_none_or(|own| copy.has_room_for(reads.framework(), own)) {
+            return None;
+        }
+        later.place(reads, id, &reads.tree_of(id)?, copy.cluster(), at)
     }
 
     /// A group has started at a place that was found beside the first of the line.

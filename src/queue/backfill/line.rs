@@ -4,6 +4,7 @@
 //! class that does not fit cost nothing, however many they are.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -23,11 +24,16 @@ pub(in crate::queue) struct Line {
     unsorted: BTreeSet<QueueKey>,
     classes: BTreeMap<ClassId, Class>,
     numbers: BTreeMap<Arc<Kind>, ClassId>,
+    /// Classes of one shape and level have one count of room; how many classes each is of.
+    rooms: BTreeMap<(Arc<PodShape>, Option<String>), (RoomId, usize)>,
     next: ClassId,
 }
 
 /// Number of a class.
 pub(in crate::queue) type ClassId = u64;
+
+/// Number of a count of room: of the first class that it is of.
+pub(in crate::queue) type RoomId = ClassId;
 
 /// The order in which groups behind the first are tried: by estimate if the shortest goes first,
 /// then in queue order.
@@ -54,6 +60,7 @@ pub(in crate::queue) struct Alike {
 #[derive(Debug)]
 struct Class {
     kind: Arc<Kind>,
+    room: RoomId,
     members: Members,
 }
 
@@ -160,6 +167,11 @@ impl Alike {
         self.topology.require.as_deref().filter(|_| self.topology.prefer.is_none())
     }
 
+    /// All that a count of room depends on.
+    fn counted(&self) -> (Arc<PodShape>, Option<String>) {
+        (Arc::clone(&self.shape), self.level().map(String::from))
+    }
+
     /// The number of pods that must have room.
     pub(super) fn needed(&self) -> u64 {
         u64::from(self.policy.minimum()).max(1)
@@ -202,6 +214,14 @@ impl Line {
         class.members.remove(&turn);
         if class.members.0.is_empty() {
             self.numbers.remove(&class.kind);
+            if let Some(key) = class.kind.alike.as_ref().map(Alike::counted)
+                && let Some((_, classes)) = self.rooms.get_mut(&key)
+            {
+                *classes -= 1;
+                if *classes == 0 {
+                    self.rooms.remove(&key);
+                }
+            }
             self.classes.remove(&id);
         }
     }
@@ -241,8 +261,13 @@ impl Line {
         } else {
             let (id, kind) = (self.next, Arc::new(kind));
             self.next = self.next.wrapping_add(1);
+            let room = kind.alike.as_ref().map_or(id, |alike| {
+                let (room, classes) = self.rooms.entry(alike.counted()).or_insert((id, 0));
+                *classes += 1;
+                *room
+            });
             self.numbers.insert(Arc::clone(&kind), id);
-            self.classes.insert(id, Class { kind, members: Members::default() });
+            self.classes.insert(id, Class { kind, room, members: Members::default() });
             id
         };
         let turn = (if shortest_first { run } else { Duration::ZERO }, key.clone());
@@ -265,6 +290,12 @@ impl Line {
     /// The inputs of placement for the groups of a class; `None` if they need not be alike.
     pub(in crate::queue) fn alike(&self, class: ClassId) -> Option<&Alike> {
         self.classes.get(&class)?.kind.alike.as_ref()
+    }
+
+    /// The inputs of placement for the groups of a class, with the number of their count of room.
+    pub(in crate::queue) fn counted(&self, class: ClassId) -> Option<(RoomId, &Alike)> {
+        let class = self.classes.get(&class)?;
+        Some((class.room, class.kind.alike.as_ref()?))
     }
 
     /// The classes.

@@ -9,13 +9,29 @@ use super::demand::Demand;
 use super::profile::{Least, Profile};
 use crate::base::{Row, Time};
 
+/// The most needs that have bounds.
+const MOST: usize = 64;
+
 /// Free resources of each node over time, from now on.
 #[derive(Debug)]
-pub(in crate::queue) struct NodeProfiles(Vec<Profile>);
+pub(in crate::queue) struct NodeProfiles {
+    profiles: Vec<Profile>,
+    /// Bounds by the need of one pod.
+    bounds: BTreeMap<Demand, Bounds>,
+}
 
-/// The resources that a group takes, node by node.
-#[derive(Debug, Clone, Default)]
-pub(in crate::queue) struct Place(BTreeMap<Row, Demand>);
+/// Lower bounds on the start of a pod, row by row: most rows need not be searched.
+#[derive(Debug)]
+struct Bounds {
+    /// The shortest run that was asked for. Its earliest start bounds longer ones.
+    run: Option<Duration>,
+    /// Zero on a row that has changed since it was searched.
+    starts: Vec<Time>,
+}
+
+/// The resources that a group takes, node by node: by row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::queue) struct Place(Vec<(Row, Demand)>);
 
 /// The need of the pods of one shape.
 #[derive(Debug, Clone)]
@@ -39,45 +55,96 @@ pub(in crate::queue) struct Need {
 }
 
 impl Place {
-    /// Adds what is taken of a node.
-    pub(in crate::queue) fn add(&mut self, row: Row, demand: &Demand) {
-        self.0.entry(row).or_default().add(demand);
+    /// The sums of some parts.
+    pub(in crate::queue) fn of(mut parts: Vec<(Row, Demand)>) -> Place {
+        parts.sort_by_key(|(row, _)| *row);
+        parts.dedup_by(|(row, demand), (last, sum)| {
+            let is_same = row == last;
+            if is_same {
+                sum.add(demand);
+            }
+            is_same
+        });
+        Place(parts)
+    }
+
+    /// The number of pods on a node.
+    pub(in crate::queue) fn pods_on(&self, row: Row) -> Option<i64> {
+        let at = self.0.binary_search_by_key(&row, |(row, _)| *row).ok()?;
+        self.0.get(at)?.1.amounts().first().copied()
     }
 
     /// The nodes.
     pub(in crate::queue) fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.0.keys()
+        self.0.iter().map(|(row, _)| row)
+    }
+}
+
+impl Bounds {
+    /// The bounds for pods of a need that run for so long; `None` beyond [`MOST`] needs.
+    fn of<'a>(
+        all: &'a mut BTreeMap<Demand, Bounds>,
+        one: &Demand,
+        run: Option<Duration>,
+        rows: usize,
+    ) -> Option<&'a mut Bounds> {
+        if !all.contains_key(one) {
+            if all.len() >= MOST {
+                return None;
+            }
+            let starts = alloc::vec![Time::ZERO; rows];
+            all.insert(one.clone(), Bounds { run, starts });
+        }
+        let own = all.get_mut(one)?;
+        if run.is_some_and(|run| own.run.is_none_or(|own| run < own)) {
+            own.run = run;
+            own.starts.fill(Time::ZERO);
+        }
+        Some(own)
+    }
+
+    /// Whether no pod starts on a row before a time.
+    fn exclude(&mut self, row: Row, profile: &Profile, one: &Demand, until: Time) -> bool {
+        let Some(start) = self.starts.get_mut(row.index()) else { return false };
+        if *start == Time::ZERO {
+            let earliest = profile.earliest(Time::ZERO, Time::MAX, one, self.run);
+            *start = earliest.unwrap_or(Time::MAX);
+        }
+        *start >= until
     }
 }
 
 impl NodeProfiles {
     /// Profiles of the resources that are free now, a row after the other.
     pub(in crate::queue) fn new(now: Time, free: impl Iterator<Item = Demand>) -> NodeProfiles {
-        NodeProfiles(free.map(|free| Profile::new(now, &free)).collect())
+        let profiles = free.map(|free| Profile::new(now, &free)).collect();
+        NodeProfiles { profiles, bounds: BTreeMap::new() }
     }
 
     /// Takes a place from a time to another.
     pub(in crate::queue) fn take(&mut self, place: &Place, from: Time, to: Time) {
-        for (row, demand) in &place.0 {
-            if let Some(profile) = self.0.get_mut(row.index()) {
-                profile.take(from, to, demand);
-            }
-        }
+        self.change(place, |profile, demand| profile.take(from, to, demand));
     }
 
     /// Gives a place back from a time to another.
     pub(in crate::queue) fn give(&mut self, place: &Place, from: Time, to: Time) {
+        self.change(place, |profile, demand| profile.give(from, to, demand));
+    }
+
+    fn change(&mut self, place: &Place, change: impl Fn(&mut Profile, &Demand)) {
         for (row, demand) in &place.0 {
-            if let Some(profile) = self.0.get_mut(row.index()) {
-                profile.give(from, to, demand);
+            if let Some(profile) = self.profiles.get_mut(row.index()) {
+                change(profile, demand);
             }
+            let starts = self.bounds.values_mut().filter_map(|own| own.starts.get_mut(row.index()));
+            starts.for_each(|start| *start = Time::ZERO);
         }
     }
 
     /// Whether a place is free from a time to another.
     pub(in crate::queue) fn has_room(&self, place: &Place, from: Time, to: Time) -> bool {
-        let is_free = |(row, demand): (&Row, &Demand)| {
-            let profile = self.0.get(row.index());
+        let is_free = |(row, demand): &(Row, Demand)| {
+            let profile = self.profiles.get(row.index());
             profile.is_some_and(|profile| profile.covers(from, to, demand))
         };
         place.0.iter().all(is_free)
@@ -89,30 +156,35 @@ impl NodeProfiles {
         from: Time,
         to: Time,
     ) -> impl Iterator<Item = (Row, Least)> {
-        let rows = Row::all(self.0.len()).zip(&self.0);
+        let rows = Row::all(self.profiles.len()).zip(&self.profiles);
         rows.map(move |(row, profile)| (row, profile.least(from, to)))
     }
 
     /// The next time at which what is free changes anywhere.
     pub(in crate::queue) fn next_change(&self, after: Time) -> Option<Time> {
-        self.0.iter().filter_map(|profile| profile.next_change(after)).min()
+        self.profiles.iter().filter_map(|profile| profile.next_change(after)).min()
     }
 
     /// The earliest time, from `from` on and before `until`, at which nodes have room for so long.
     /// For one pod it is exact. Of several, shapes are counted each for itself, as if the others
     /// were not there. O(steps), for several pods O(steps · log steps).
     pub(in crate::queue) fn earliest(
-        &self,
+        &mut self,
         need: &Need,
         from: Time,
         until: Time,
         run: Option<Duration>,
     ) -> Option<Time> {
+        let NodeProfiles { profiles, bounds } = self;
         if let [ShapeNeed { one, count: 1, rows, .. }] = &need.shapes[..] {
+            let mut bounds = Bounds::of(bounds, one, run, profiles.len());
             let mut best = until;
             for row in rows.iter() {
-                let profile = self.0.get(row.index());
-                let at = profile.and_then(|profile| profile.earliest(from, best, one, run));
+                let Some(profile) = profiles.get(row.index()) else { continue };
+                if bounds.as_mut().is_some_and(|own| own.exclude(*row, profile, one, best)) {
+                    continue;
+                }
+                let at = profile.earliest(from, best, one, run);
                 best = at.unwrap_or(best).min(best);
                 if best == from {
                     break;
@@ -124,8 +196,12 @@ impl NodeProfiles {
         // Changes of the room for a shape in a domain, by time.
         let mut changes: Vec<(Time, usize, i64)> = Vec::new();
         for (shape, ShapeNeed { one, count, rows, .. }) in need.shapes.iter().enumerate() {
+            let mut bounds = Bounds::of(bounds, one, run, profiles.len());
             for row in rows.iter() {
-                let Some(profile) = self.0.get(row.index()) else { continue };
+                let Some(profile) = profiles.get(row.index()) else { continue };
+                if bounds.as_mut().is_some_and(|own| own.exclude(*row, profile, one, until)) {
+                    continue;
+                }
                 let domain = need.domains.as_ref().and_then(|own| own.get(row.index()).copied());
                 let counter = domain.unwrap_or(0) as usize * width + shape;
                 profile.room_for(one, *count, run, &mut |at, change| {

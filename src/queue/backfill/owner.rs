@@ -284,7 +284,7 @@ impl BackfillLine {
 
     /// The number of pods of a class that have room, if fewer have than must have.
     pub(super) fn too_little_room(&mut self, reads: Reads<'_>, class: ClassId) -> Option<u64> {
-        self.tally.too_little_room(reads, class, self.line.alike(class)?)
+        self.tally.too_little_room(reads, self.line.counted(class)?)
     }
 
     /// Whether as many pods of a group have room, node by node, as must have.
@@ -302,6 +302,12 @@ impl BackfillLine {
     ) -> bool {
         let demand = self.demand(reads, id);
         free.covers(&demand) && self.class_has_room(reads, id)
+    }
+
+    /// The room of a group that may have a place: pods that are alike were counted.
+    pub(in crate::queue) fn known_room(&mut self, reads: Reads<'_>, id: GroupId) -> KnownRoom {
+        let alike = self.class_of(reads, id).and_then(|class| self.alike(class));
+        if alike.is_some() { KnownRoom::Enough } else { KnownRoom::Unknown }
     }
 
     /// The shortage of a group for which there is too little room: counted by class where its pods

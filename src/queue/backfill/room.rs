@@ -1,8 +1,9 @@
-//! How many pods of a class have room, node by node, kept in step with the cluster.
+//! How many pods of a shape have room, node by node, kept in step with the cluster.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
-use super::line::{Alike, ClassId};
+use super::line::{Alike, RoomId};
 use crate::base::Row;
 use crate::framework::Framework;
 use crate::queue::line::capacity::CapacityBound;
@@ -10,15 +11,15 @@ use crate::queue::line::wake::bucket::CapacityByDomain;
 use crate::state::Cluster;
 use crate::state::journal::Moment;
 
-/// An upper bound on the pods of a class that fit, by domain.
+/// An upper bound on the pods of a shape that fit, by domain.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Room {
     seen: Moment,
     capacity: CapacityByDomain,
 }
 
-/// The bounds of classes whose need is within the free sums.
-pub(super) type Rooms = BTreeMap<ClassId, Room>;
+/// The bounds of shapes whose need is within the free sums.
+pub(super) type Rooms = BTreeMap<RoomId, Room>;
 
 impl Room {
     /// The bound in the best domain. O(what has changed), the first time O(nodes). A cloned cluster
@@ -26,7 +27,7 @@ impl Room {
     pub(super) fn read(&mut self, cluster: &Cluster, framework: &Framework, alike: &Alike) -> u64 {
         let rows = cluster.journal.rows_since(self.seen);
         self.seen = cluster.journal.now();
-        if rows.as_ref().is_some_and(BTreeSet::is_empty) {
+        if rows.as_ref().is_some_and(Vec::is_empty) {
             return self.capacity.most();
         }
         let bound = CapacityBound::new(cluster, framework, alike.shape());

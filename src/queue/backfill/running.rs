@@ -1,9 +1,9 @@
 //! Groups that run, by the ends that their estimates give.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 
 use super::demand::Demand;
+use super::node_profiles::Place;
 use crate::base::{Row, Time};
 use crate::queue::terms::ids::GroupId;
 
@@ -35,7 +35,8 @@ pub(super) struct Runner {
     pub(super) end: Time,
     /// The resources that it releases.
     pub(super) demand: Demand,
-    pub(super) rows: Vec<Row>,
+    /// The same node by node, with the pods.
+    pub(super) place: Place,
 }
 
 /// The estimated end of a running group.
@@ -135,6 +136,12 @@ impl Running {
         (stale, rows)
     }
 
+    /// The number of pods on a row that are of known groups.
+    pub(super) fn pods_on(&self, row: Row) -> i64 {
+        let groups = self.on_row.get(&row).into_iter().flatten();
+        groups.filter_map(|id| self.known.get(id)?.place.pods_on(row)).sum()
+    }
+
     /// Whether an end that was known may have become another since [`Running::note_copied`].
     pub(super) fn have_moved(&self) -> bool {
         self.moved
@@ -152,14 +159,17 @@ impl Running {
 
     /// Sets a group as it is read now; `None` if it has no pod in the cluster and runs no more.
     pub(super) fn set(&mut self, id: GroupId, runner: Option<Runner>) {
+        if runner.is_some() && runner.as_ref() == self.known.get(&id) {
+            return;
+        }
         if let Some(old) = self.known.remove(&id) {
             self.moved |= runner.as_ref().is_some_and(|own| own.end != old.end);
             self.ends.remove(&(old.end, id));
-            for row in old.rows {
-                if let Some(groups) = self.on_row.get_mut(&row) {
+            for row in old.place.rows() {
+                if let Some(groups) = self.on_row.get_mut(row) {
                     groups.remove(&id);
                     if groups.is_empty() {
-                        self.on_row.remove(&row);
+                        self.on_row.remove(row);
                     }
                 }
             }
@@ -171,7 +181,7 @@ impl Running {
         if runner.end < Time::MAX {
             self.ends.insert((runner.end, id));
         }
-        for row in &runner.rows {
+        for row in runner.place.rows() {
             self.on_row.entry(*row).or_default().insert(id);
         }
         self.known.insert(id, runner);

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::demand::{Demand, ResourceNumbers};
 use super::free::{Free, free_by_row};
-use super::line::{Alike, ClassId};
+use super::line::{Alike, RoomId};
 use super::node_profiles::{NodeProfiles, Place};
 use super::profile::Profile;
 use super::reads::Reads;
@@ -16,7 +16,7 @@ use super::running::{Release, Runner, Running};
 use crate::base::Time;
 use crate::queue::terms::ids::GroupId;
 use crate::state::journal::Moment;
-use crate::state::{Cluster, NodeView, Plan};
+use crate::state::{Cluster, NodeView, Plan, PodView};
 
 /// The most classes that are counted node by node at a time.
 const MOST: usize = 64;
@@ -81,7 +81,7 @@ impl Tally {
             None => running.note_all(),
         }
         let resources = numbers.resources(cluster);
-        free.read(cluster, resources, rows.map(BTreeSet::into_iter));
+        free.read(cluster, resources, rows.map(Vec::into_iter));
     }
 
     /// Brings the running groups in step with the cluster. A group that has run for longer than
@@ -89,20 +89,27 @@ impl Tally {
     /// cluster runs no more. O(what has changed).
     pub(super) fn read_running(&mut self, reads: Reads<'_>) {
         self.read_changes(reads.cluster());
-        let (mut stale, rows) = self.running.take_stale(reads.now());
-        for row in rows {
-            for pod in reads.cluster().view(row).into_iter().flat_map(NodeView::pods) {
-                // Pods of a removed group count for one that was stated again under its name.
-                let id = pod.group().and_then(|group| reads.groups().named(group));
-                let id = id.map(|(id, _)| id);
-                stale.extend(id.filter(|id| self.running.started(*id).is_some()));
-            }
-        }
-        for id in stale {
+        let (stale, rows) = self.running.take_stale(reads.now());
+        self.read_groups(reads, stale);
+        // Names are looked up only where a pod is of no group that is known there.
+        let running = &self.running;
+        let nodes = rows.into_iter().filter_map(|row| {
+            let node = reads.cluster().view(row)?;
+            (running.pods_on(row) != node.pod_count()).then_some(node)
+        });
+        // Pods of a removed group count for one that was stated again under its name.
+        let id = |pod: PodView<'_>| Some(reads.groups().named(pod.group()?)?.0);
+        let ids = nodes.flat_map(NodeView::pods).filter_map(id);
+        let others = ids.filter(|id| running.started(*id).is_some()).collect();
+        self.read_groups(reads, others);
+        debug_assert!(self.is_running_in_step(reads), "a change of running groups was not noted");
+    }
+
+    fn read_groups(&mut self, reads: Reads<'_>, ids: BTreeSet<GroupId>) {
+        for id in ids {
             let runner = self.runner(reads, id);
             self.running.set(id, runner);
         }
-        debug_assert!(self.is_running_in_step(reads), "a change of running groups was not noted");
     }
 
     /// [`Tally::read_running`], for a copy of the cluster in which groups are to end.
@@ -135,7 +142,7 @@ impl Tally {
             since.after(run)
         });
         let queued = reads.groups().get(&id)?;
-        let (mut demand, mut rows, mut is_there) = (Demand::default(), Vec::new(), false);
+        let (mut demand, mut parts, mut is_there) = (Demand::default(), Vec::new(), false);
         let (numbers, cluster) = (&mut self.numbers, reads.cluster());
         queued.root().visit(&mut |part| {
             let mut last = None;
@@ -147,13 +154,11 @@ impl Tally {
                     _ => (pod.shape_id(), numbers.of_shape(pod.shape())),
                 };
                 demand.add(&one);
-                rows.push(node.row());
+                parts.push((node.row(), one.clone().with_pod(1)));
                 last = Some((shape, one));
             }
         });
-        rows.sort_unstable();
-        rows.dedup();
-        is_there.then_some(Runner { end, demand, rows })
+        is_there.then(|| Runner { end, demand, place: Place::of(parts) })
     }
 
     /// Estimated ends of running groups, in order, with the resources that each releases. Groups
@@ -203,20 +208,13 @@ impl Tally {
     }
 
     /// Free resources of each node over time, promises not counted.
-    pub(super) fn node_profiles(&mut self, reads: Reads<'_>, releases: &[Release]) -> NodeProfiles {
-        let (cluster, numbers) = (reads.cluster(), &mut self.numbers);
-        let resources = numbers.resources(cluster);
-        let mut nodes = NodeProfiles::new(reads.now(), free_by_row(cluster, &resources));
+    pub(super) fn node_profiles(&self, reads: Reads<'_>, releases: &[Release]) -> NodeProfiles {
+        let resources = self.numbers.resources(reads.cluster());
+        let mut nodes = NodeProfiles::new(reads.now(), free_by_row(reads.cluster(), &resources));
         for release in releases {
-            let Some(queued) = reads.groups().get(&release.group) else { continue };
-            let mut place = Place::default();
-            queued.root().visit(&mut |part| {
-                for pod in cluster.pods_of(part) {
-                    let Some(node) = pod.node() else { continue };
-                    place.add(node.row(), &numbers.of_shape(pod.shape()).with_pod(1));
-                }
-            });
-            nodes.give(&place, release.end, Time::MAX);
+            if let Some(runner) = self.running.known(release.group) {
+                nodes.give(&runner.place, release.end, Time::MAX);
+            }
         }
         nodes
     }
@@ -233,28 +231,26 @@ impl Tally {
     /// The resources that a plan takes of each node; `None` if one of the nodes is not there any
     /// longer.
     pub(super) fn place_of(&mut self, cluster: &Cluster, plan: &Plan) -> Option<Place> {
-        let mut place = Place::default();
-        for assignment in plan.assignments() {
-            let one = self.numbers.of_shape(assignment.pod().shape());
-            place.add(cluster.row_of(assignment.node())?, &one.with_pod(1));
-        }
-        Some(place)
+        let parts = plan.assignments().map(|own| {
+            let one = self.numbers.of_shape(own.pod().shape());
+            Some((cluster.row_of(own.node())?, one.with_pod(1)))
+        });
+        parts.collect::<Option<Vec<_>>>().map(Place::of)
     }
 
     /// The number of pods of a class that have room node by node, if fewer have than must have.
     pub(super) fn too_little_room(
         &mut self,
         reads: Reads<'_>,
-        class: ClassId,
-        alike: &Alike,
+        (number, alike): (RoomId, &Alike),
     ) -> Option<u64> {
         if !alike.has_bound(reads.framework()) {
             return None;
         }
-        if self.rooms.len() >= MOST && !self.rooms.contains_key(&class) {
+        if self.rooms.len() >= MOST && !self.rooms.contains_key(&number) {
             self.rooms.clear();
         }
-        let room = self.rooms.entry(class).or_default();
+        let room = self.rooms.entry(number).or_default();
         let room = room.read(reads.cluster(), reads.framework(), alike);
         Some(room).filter(|room| *room < alike.needed())
     }

@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::line::{Alike, ClassId};
+use super::line::{Alike, RoomId};
 use super::reads::Reads;
 use super::room::Rooms;
 use crate::base::Row;
@@ -16,7 +16,7 @@ use crate::model::Pod;
 use crate::queue::line::capacity::is_by_room;
 use crate::queue::terms::ids::GroupId;
 use crate::state::journal::{Change, Journal, Moment};
-use crate::state::{Cluster, NodeView, Plan, PodView};
+use crate::state::{Assignment, Cluster, NodeView, Plan, PodView};
 
 /// With more changed rows than this, a new copy costs less than to follow.
 const MOST_ROWS: usize = 256;
@@ -86,17 +86,19 @@ impl WorkingCopy {
         &self.copy
     }
 
-    /// Whether as many pods of a class have room in the copy as must have.
+    /// Whether as many pods of a class have room in the copy as must have, or may.
     pub(super) fn has_room_for(
         &mut self,
         framework: &Framework,
-        class: ClassId,
-        alike: &Alike,
+        (number, alike): (RoomId, &Alike),
     ) -> bool {
-        if self.rooms.len() >= MOST_ROOMS && !self.rooms.contains_key(&class) {
+        if !alike.has_bound(framework) {
+            return true;
+        }
+        if self.rooms.len() >= MOST_ROOMS && !self.rooms.contains_key(&number) {
             self.rooms.clear();
         }
-        self.rooms.entry(class).or_default().suffices(&self.copy, framework, alike)
+        self.rooms.entry(number).or_default().suffices(&self.copy, framework, alike)
     }
 
     /// A group that runs has changed: its pods are looked up again.
@@ -110,13 +112,25 @@ impl WorkingCopy {
     fn catch_up(&mut self, reads: Reads<'_>) -> bool {
         let cluster = reads.cluster();
         let Some(mut places) = changed_places(&cluster.journal, self.seen) else { return false };
-        let is_known = changed_places(&self.copy.journal, self.own).is_some();
+        let is_of_pods = |change| matches!(change, Change::Pods { .. });
+        let own = self.copy.journal.since(self.own);
+        let is_known = own.is_some_and(|mut own| own.all(is_of_pods));
         if places.len() > MOST_ROWS || !is_known || !all_have_nodes_or_wait(cluster) {
             return false;
         }
         // The journal has no pods without a node.
         places.insert(None);
-        while self.pop().is_some() {}
+        while let Some(plan) = self.plans.pop() {
+            // On a row that has changed every pod is compared.
+            let is_compared = |own: Assignment<'_>| {
+                let pod = self.copy.pod(own.pod().namespace(), &own.pod().name)?;
+                let (id, _) = reads.groups().named(pod.group()?)?;
+                Some(places.contains(&place_of(pod)) && !self.gone.contains_key(&id))
+            };
+            if !plan.assignments().all(|own| is_compared(own).unwrap_or(false)) {
+                self.take_out(&plan);
+            }
+        }
         for id in core::mem::take(&mut self.stale) {
             if !self.restore(id) {
                 return false;
@@ -150,15 +164,16 @@ impl WorkingCopy {
     /// Adds the pods of a row that are not in the copy. Pods of groups that have ended stay out.
     fn add_missing(&mut self, reads: Reads<'_>, place: Place) -> bool {
         for pod in pods_at(reads.cluster(), place) {
+            if self.copy.pod(pod.namespace(), pod.name()).is_some() {
+                continue;
+            }
             let group = pod.group().and_then(|group| reads.groups().named(group));
             if let Some((id, _)) = group
                 && let Some(pods) = self.gone.get_mut(&id)
             {
                 pods.push((place, pod.to_pod()));
                 self.gone_from.entry(place).or_default().insert(id);
-            } else if self.copy.pod(pod.namespace(), pod.name()).is_none()
-                && self.copy.add_pod(pod.to_pod()).is_err()
-            {
+            } else if self.copy.add_pod(pod.to_pod()).is_err() {
                 return false;
             }
         }
@@ -168,9 +183,10 @@ impl WorkingCopy {
     /// Lets exactly these groups have ended. O(pods of those that differ). `false` if that cannot be:
     /// a new copy is wanted.
     fn let_end(&mut self, reads: Reads<'_>, ended: &[GroupId]) -> bool {
-        let wanted: BTreeSet<GroupId> = ended.iter().copied().collect();
-        let back: Vec<GroupId> =
-            self.gone.keys().copied().filter(|id| !wanted.contains(id)).collect();
+        let mut wanted = ended.to_vec();
+        wanted.sort_unstable();
+        let stays = |id: &GroupId| wanted.binary_search(id).is_ok();
+        let back: Vec<GroupId> = self.gone.keys().copied().filter(|id| !stays(id)).collect();
         if !back.into_iter().all(|id| self.restore(id)) {
             return false;
         }
@@ -188,17 +204,69 @@ impl WorkingCopy {
         reads: Reads<'_>,
         ended: &[GroupId],
     ) -> WorkingCopy {
+        let own = WorkingCopy::follow_to(kept, reads, ended);
+        debug_assert!(own.is_as_new(reads, ended, 0), "a change of the cluster was not followed");
+        own
+    }
+
+    fn follow_to(kept: Option<WorkingCopy>, reads: Reads<'_>, ended: &[GroupId]) -> WorkingCopy {
         let mut own = WorkingCopy::follow(kept, reads);
         if !own.let_end(reads, ended) {
             own = WorkingCopy::new(reads.cluster());
             own.let_end(reads, ended);
         }
-        debug_assert!(own.is_as_new(reads, ended), "a change of the cluster was not followed");
         own
     }
 
-    /// Whether the copy is what a new one would be.
-    fn is_as_new(&self, reads: Reads<'_>, ended: &[GroupId]) -> bool {
+    /// [`WorkingCopy::at_end_of`] with a plan taken up; `false` if it does not hold. If it was taken
+    /// up last, and none of its nodes has changed since, it is not judged again.
+    pub(super) fn with_plan(
+        mut kept: Option<WorkingCopy>,
+        reads: Reads<'_>,
+        ended: &[GroupId],
+        plan: &Plan,
+    ) -> (WorkingCopy, bool) {
+        let framework = reads.framework();
+        let is_there = |own: Assignment<'_>| {
+            reads.cluster().pod(own.pod().namespace(), &own.pod().name).is_some()
+        };
+        let set_aside = |own: &mut WorkingCopy| {
+            let is_same = own.plans.last() == Some(plan) && own.is_by_room(framework, plan);
+            let is_kept = is_same && !plan.assignments().any(is_there);
+            is_kept.then(|| own.plans.pop().map(|_| own.copy.journal.now())).flatten()
+        };
+        let aside = kept.as_mut().and_then(set_aside);
+        let mut own = WorkingCopy::follow_to(kept, reads, ended);
+        if let Some(then) = aside {
+            let changed = own.copy.journal.rows_since(then);
+            let is_as_before = changed.is_some_and(|changed| {
+                let row = |name| own.copy.row_of(name);
+                let mut rows = plan.assignments().map(|own| row(own.node()));
+                rows.all(|row| row.is_some_and(|row| changed.binary_search(&row).is_err()))
+            });
+            if is_as_before {
+                debug_assert!(
+                    own.is_as_new(reads, ended, plan.len()),
+                    "more than ends has changed"
+                );
+                own.plans.push(plan.clone());
+                return (own, true);
+            }
+            own.take_out(plan);
+        }
+        debug_assert!(own.is_as_new(reads, ended, 0), "a change of the cluster was not followed");
+        let holds = own.take(framework, plan);
+        (own, holds)
+    }
+
+    /// Lets the rest of these groups end, of which the first `known` have: no time has passed since.
+    pub(super) fn end_more(&mut self, reads: Reads<'_>, ended: &[GroupId], known: usize) {
+        ended.iter().skip(known).for_each(|id| self.end(reads, *id));
+        debug_assert!(self.is_as_new(reads, ended, 0), "more than ends has changed");
+    }
+
+    /// Whether the copy is what a new one would be, with so many pods `beside`.
+    fn is_as_new(&self, reads: Reads<'_>, ended: &[GroupId], beside: usize) -> bool {
         let mut new = reads.cluster().clone();
         for id in ended {
             reads.release_from(*id, &mut new);
@@ -207,14 +275,17 @@ impl WorkingCopy {
             let own = self.copy.pod(pod.namespace(), pod.name());
             own.is_some_and(|own| is_same(own, pod))
         };
-        self.copy.pod_count() == new.pod_count() && new.pods().all(is_there)
+        let mut gone = self.gone.values().flatten();
+        self.copy.pod_count() == new.pod_count() + beside
+            && new.pods().all(is_there)
+            && gone.all(|(_, pod)| reads.cluster().pod(pod.namespace(), &pod.name).is_some())
     }
 
-    /// Takes the pods of a group out.
-    pub(super) fn end(&mut self, reads: Reads<'_>, id: GroupId) {
+    /// Takes the pods of a group out. Its pods in a plan stay.
+    fn end(&mut self, reads: Reads<'_>, id: GroupId) {
         let mut pods: Vec<(Place, Pod)> = Vec::new();
         reads.visit(id, &mut |part| {
-            pods.extend(self.copy.pods_of(part).map(|pod| (place_of(pod), pod.to_pod())));
+            pods.extend(reads.cluster().pods_of(part).map(|pod| (place_of(pod), pod.to_pod())));
         });
         for (place, pod) in &pods {
             let _ = self.copy.remove_pod(pod.namespace(), &pod.name);
@@ -251,11 +322,20 @@ impl WorkingCopy {
     /// Takes the latest plan back.
     pub(super) fn pop(&mut self) -> Option<Plan> {
         let plan = self.plans.pop()?;
+        self.take_out(&plan);
+        Some(plan)
+    }
+
+    fn take_out(&mut self, plan: &Plan) {
         for assignment in plan.assignments() {
             let pod = assignment.pod();
             let _ = self.copy.remove_pod(pod.namespace(), &pod.name);
         }
-        Some(plan)
+    }
+
+    /// Whether counting decides about a plan: with more room it holds all the more.
+    fn is_by_room(&self, framework: &Framework, plan: &Plan) -> bool {
+        plan.roster.shapes().iter().all(|shape| is_by_room(framework, &self.copy, shape))
     }
 
     /// Puts a plan back that was taken up before; it is judged no more. `false` if it has no place.
@@ -270,9 +350,7 @@ impl WorkingCopy {
     /// Takes a plan up beside the latest one, and as if that one were not there.
     pub(super) fn take_beside(&mut self, framework: &Framework, plan: &Plan) -> Beside {
         let mut is_beside = self.take(framework, plan);
-        let is_by_room = |shape| is_by_room(framework, &self.copy, shape);
-        if is_beside && plan.roster.shapes().iter().all(|shape| is_by_room(shape)) {
-            // With more room it holds all the more.
+        if is_beside && self.is_by_room(framework, plan) {
             let last = self.plans.len() - 1;
             self.plans.swap(last, last.saturating_sub(1));
             return Beside::Both;

@@ -23,6 +23,7 @@ use self::orphans::Orphans;
 use self::partners::Partners;
 use self::tree::fill_empty;
 use crate::base::ObjectName;
+use crate::base::hash::FixedMap;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
 use crate::queue::terms::error::QueueError;
 use crate::queue::terms::ids::GroupId;
@@ -47,7 +48,7 @@ pub(in crate::queue) struct Groups {
     /// Groups of all trees by full name: the root, and the index of the leaf.
     names: BTreeMap<String, (GroupId, Option<usize>)>,
     /// Members by full name.
-    pods: BTreeMap<String, (GroupId, u64)>,
+    pods: FixedMap<String, (GroupId, u64)>,
     /// Pods whose group is not known yet. None of them is a member.
     orphans: Orphans,
     partners: Partners,
@@ -109,7 +110,11 @@ impl Groups {
 
     /// The groups and numbers of all members, in order of their full names.
     pub(in crate::queue) fn all_members(&self) -> impl Iterator<Item = (GroupId, u64)> {
-        self.pods.values().copied()
+        let members = self.all.iter().flat_map(|(id, queued)| {
+            let number = move |(seq, own): (&u64, &Member)| (full_name(own.pod()), (*id, *seq));
+            queued.members().iter().map(number)
+        });
+        members.collect::<BTreeMap<_, _>>().into_values()
     }
 
     /// Full names of the root groups, sorted.
@@ -306,12 +311,11 @@ impl Groups {
         groups: &[GroupId],
         tree_of: impl Fn(&QueuedGroup) -> PodGroup,
     ) -> Option<PodGroup> {
-        let mut trees: Vec<PodGroup> = groups
-            .iter()
-            .filter_map(|id| self.all.get(id))
-            .filter(|queued| queued.pending() > 0)
-            .map(tree_of)
-            .collect();
+        let tree_of = |id| self.all.get(id).filter(|queued| queued.pending() > 0).map(&tree_of);
+        if let [id] = groups {
+            return tree_of(id);
+        }
+        let mut trees: Vec<PodGroup> = groups.iter().filter_map(tree_of).collect();
         if trees.len() <= 1 {
             return trees.pop();
         }

@@ -11,6 +11,7 @@ use core::time::Duration;
 use super::progress::{Part, Progress};
 use super::sites::Sites;
 use crate::base::Time;
+use crate::base::hash::FixedMap;
 use crate::model::PodGroup;
 use crate::simulate::job::{Job, Neighbour, Rate, RunTimes, Running, Site};
 use crate::state::Cluster;
@@ -55,7 +56,7 @@ pub(super) struct Jobs<'a> {
     kill: bool,
     run_times: Option<Box<dyn RunTimes + 'a>>,
     states: Vec<JobState>,
-    numbers: BTreeMap<String, usize>,
+    numbers: FixedMap<String, usize>,
     sites: Sites,
     /// Jobs whose places have changed in this instant.
     touched: BTreeSet<usize>,
@@ -74,7 +75,7 @@ impl<'a> Jobs<'a> {
             kill,
             run_times,
             states: Vec::new(),
-            numbers: BTreeMap::new(),
+            numbers: FixedMap::default(),
             sites: Sites::default(),
             touched: BTreeSet::new(),
             turns: BinaryHeap::new(),

@@ -321,3 +321,35 @@ fn a_group_that_never_has_a_place_takes_no_room_from_those_behind_it() {
     assert_eq!(bind_all(&mut scheduler, at(1)).len(), 1);
     assert!(promised(&scheduler).is_empty());
 }
+
+/// EndedPlan: a late pod was promised a place after the end of its own group. The plan was in the copy of the
+/// cluster when the group ended there once more, and its pod came back with the group at an earlier time.
+#[test]
+fn the_promised_pod_of_a_running_group_runs_at_no_earlier_time() {
+    let wide = |gpus: i64| Pod::new().request(GPU, gpus);
+    let job = |name: &str, gpus, secs| {
+        let group = PodGroup::gang(name, 1).pods(1, wide(gpus));
+        group.run_time_estimate(Duration::from_secs(secs))
+    };
+    let mut scheduler = under(Backfill::easy(), 3, 8);
+    start(&mut scheduler, job("first", 7, 90), at(0));
+    start(&mut scheduler, job("second", 7, 150), at(0));
+    // The third node has the others.
+    start(&mut scheduler, job("stays", 3, 1_000), at(0));
+    let grows = job("grows", 2, 80).priority(1);
+    start(&mut scheduler, grows.clone(), at(0));
+    let pod = scheduler.cluster().pod("default", "grows-0").unwrap();
+    let idle = Pod::new().name("idle").on(pod.node().unwrap().name());
+    scheduler.handle_event(Event::PodChanged { pod: idle, version: 0 }, at(0)).unwrap();
+    scheduler.handle_pod(wide(8).name("late").in_group("grows"), at(1)).unwrap();
+    quiet(&mut scheduler, at(1));
+    assert_eq!(promised(&scheduler), [("grows".to_owned(), at(90))]);
+    // The group is stated again, and another starts beside its promise.
+    scheduler.handle_group(grows, at(2)).unwrap();
+    delete(&mut scheduler, "idle", at(2));
+    start(&mut scheduler, job("beside", 3, 1_000), at(2));
+    assert_eq!(promised(&scheduler), [("grows".to_owned(), at(90))]);
+    // Two run for longer than estimated: the next room is that of the second.
+    quiet(&mut scheduler, at(91));
+    assert_eq!(promised(&scheduler), [("grows".to_owned(), at(150))]);
+}

@@ -2,8 +2,13 @@
 //! many, or a bound that holds nobody back, changes no start: it shows here alone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use phalanx::framework::{Context, Declaration, FilterPlugin, FilterPreparation};
+use phalanx::model::PodShape;
+use phalanx::plugins::Fit;
 use phalanx::queue::{Backfill, Gone, Settings};
 use phalanx::{Framework, Pod, PodGroup, Scheduler};
 
@@ -13,8 +18,12 @@ use crate::support::dice::Dice;
 /// Jobs of several shapes arrive and end on twenty nodes, always more of them than there is room
 /// for. Attempts, counts of capacity, those in vain, groups and nodes looked at.
 fn work(settings: Settings) -> [u64; 5] {
+    work_with(Framework::default(), settings)
+}
+
+fn work_with(framework: Framework, settings: Settings) -> [u64; 5] {
     let mut dice = Dice(11);
-    let mut scheduler = Scheduler::new(gpus(20, 8), Framework::default(), settings);
+    let mut scheduler = Scheduler::new(gpus(20, 8), framework, settings);
     let mut ends: BTreeMap<u64, Vec<(String, usize)>> = BTreeMap::new();
     let mut jobs: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for second in 0..120 {
@@ -64,4 +73,37 @@ fn groups_behind_a_promise_cost_few_attempts_and_counts() {
 #[test]
 fn groups_that_each_have_a_promise_cost_few_attempts_and_counts() {
     takes_at_most(Settings::new().backfill(Backfill::conservative()), [100, 0, 0, 632, 0]);
+}
+
+/// [`Fit`], with the number of times that it was prepared: for a count of room on nodes that have changed,
+/// for a pod that is judged at a commit, and for the table of a shape.
+struct Counted(AtomicU64);
+
+impl FilterPlugin for Counted {
+    fn name(&self) -> &str {
+        "Counted"
+    }
+
+    fn declare(&self, pod: &PodShape) -> Declaration {
+        Fit.declare(pod)
+    }
+
+    fn prepare(self: Arc<Self>, cx: &Context<'_>) -> FilterPreparation {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Fit).prepare(cx)
+    }
+}
+
+/// The times that a filter is prepared in a stream.
+fn preparations(rule: Backfill) -> u64 {
+    let counted = Arc::new(Counted(AtomicU64::new(0)));
+    let framework = Framework::builder().filter(Arc::clone(&counted)).build().unwrap();
+    work_with(framework, Settings::new().backfill(rule));
+    counted.0.load(Ordering::Relaxed)
+}
+
+#[test]
+fn counts_and_plans_that_nothing_has_changed_are_not_made_again() {
+    let made = [Backfill::easy(), Backfill::conservative()].map(preparations);
+    assert!(made[0] <= 4_431 && made[1] <= 331, "{made:?}");
 }

@@ -464,6 +464,9 @@ impl QueuedGroup {
 
     fn tree_with(&self, members: &Members, turn: Option<&BTreeSet<u64>>) -> PodGroup {
         let mut pods: Vec<Vec<Pod>> = alloc::vec![Vec::new(); self.leaves.len()];
+        if let [all] = &mut pods[..] {
+            all.reserve_exact(members.ready());
+        }
         for (_, member) in in_tree(members, turn) {
             if let Some(pods) = pods.get_mut(member.leaf()) {
                 pods.push(member.pod().clone());

@@ -95,17 +95,22 @@ impl CapacityByDomain {
     /// Sets the capacity of a row; a row without capacity is dropped.
     fn set(&mut self, row: Row, domain: Option<u32>, capacity: u64) {
         let new = domain.filter(|_| capacity > 0).map(|domain| (domain, capacity));
-        if self.rows.get(&row).copied() == new {
+        let old = match new {
+            Some(new) => self.rows.insert(row, new),
+            None => self.rows.remove(&row),
+        };
+        if old == new {
             return;
         }
-        if let Some((domain, capacity)) = self.rows.remove(&row) {
+        let (mut less, more) = (old, new.unwrap_or_default());
+        if new.is_some() {
+            let same = less.take_if(|(domain, _)| *domain == more.0);
+            let sum = self.domains.get(&more.0).copied().unwrap_or(0);
+            self.put(more.0, sum, sum - same.map_or(0, |(_, capacity)| capacity) + more.1);
+        }
+        if let Some((domain, capacity)) = less {
             let sum = self.domains.get(&domain).copied().unwrap_or(0);
             self.put(domain, sum, sum - capacity);
-        }
-        if let Some((domain, capacity)) = new {
-            self.rows.insert(row, (domain, capacity));
-            let sum = self.domains.get(&domain).copied().unwrap_or(0);
-            self.put(domain, sum, sum + capacity);
         }
     }
 

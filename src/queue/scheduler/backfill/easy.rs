@@ -106,7 +106,10 @@ impl Scheduler {
             let shortage = queued.and_then(|queued| queued.shortage().cloned());
             return shortage.map_or(Tried::Left, Tried::Waits);
         }
-        let tried = self.try_start(id, KnownRoom::Unknown, None);
+        let (backfill, reads) = self.backfill_parts();
+        let room = backfill.known_room(reads, id);
+        let room = if has_room { room } else { KnownRoom::Unknown };
+        let tried = self.try_start(id, room, None);
         let Tried::Waits(shortage) = tried else { return tried };
         if let Some(plan) = self.backfill_reads().promised_plan(id) {
             let tried = self.try_promised(id, &plan);
