@@ -22,7 +22,7 @@ pub enum Update {
         /// The full name of the group.
         group: ObjectName,
     },
-    /// A member that has succeeded, and counts towards the minimum of its group for good.
+    /// A member that has succeeded, and counts towards the minimum of its group.
     PodFinished {
         /// The pod's namespace.
         namespace: String,

@@ -65,7 +65,8 @@ impl BackfillLine {
             let before = without.len();
             without.extend(tried.difference(&placed));
             let waits = |id: &GroupId| !tried.contains(id) && reads.ready_from(*id).is_some();
-            if without.len() == before || !line.iter().any(waits) {
+            let is_later = found.starts.iter().any(|start| start.at > reads.now());
+            if without.len() == before || !is_later && !line.iter().any(waits) {
                 return Some(found);
             }
         }

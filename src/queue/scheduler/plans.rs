@@ -402,6 +402,11 @@ impl Scheduler {
         let before = hold.until();
         match verdict {
             PermitVerdict::Admit => {
+                // It may have lost members.
+                let keeps = |id| self.groups.get(id).is_some_and(QueuedGroup::keeps_minimum);
+                if !hold.owners().iter().all(keeps) {
+                    return self.release(ticket, "members are gone");
+                }
                 let plan = self.holds.plan_in_flight(ticket).cloned();
                 let prepares = plan.is_some_and(|plan| self.is_prepared(&plan));
                 self.send_on(ticket, prepares);

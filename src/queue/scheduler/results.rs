@@ -224,7 +224,7 @@ impl Scheduler {
         }
     }
 
-    /// Loss of running members of a group that has a plan in flight.
+    /// Loss of running or finished members of a group that has a plan in flight.
     pub(super) fn running_member_lost(&mut self, id: GroupId) {
         let phase = self.groups.get(&id).map(|queued| queued.phase().clone());
         match phase {
@@ -244,8 +244,8 @@ impl Scheduler {
         match state {
             MemberState::Planned => self.planned_member_lost(id, &name),
             MemberState::Unbinding => self.undoing_ended(id),
-            MemberState::Bound => self.running_member_lost(id),
-            MemberState::Pending | MemberState::Done => {}
+            MemberState::Bound | MemberState::Done => self.running_member_lost(id),
+            MemberState::Pending => {}
         }
         self.settle_linked(id);
     }
@@ -288,8 +288,8 @@ impl Scheduler {
         match state {
             MemberState::Planned => self.planned_member_lost(id, name),
             MemberState::Unbinding => self.undoing_ended(id),
-            MemberState::Bound => self.running_member_lost(id),
-            MemberState::Pending | MemberState::Done => {}
+            MemberState::Bound | MemberState::Done => self.running_member_lost(id),
+            MemberState::Pending => {}
         }
         self.settle_linked(id);
     }

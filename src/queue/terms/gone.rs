@@ -12,7 +12,7 @@ use crate::queue::terms::ids::Ticket;
 /// |---|---|---|---|
 /// | `Unbound` | exists | is free | is pending again |
 /// | `Deleted` | does not exist | is free | leaves its group |
-/// | `Finished` | has run to its end | is free | counts towards the minimum for good |
+/// | `Finished` | has run to its end | is free | counts towards the minimum until it is deleted |
 /// | `Evicted` | exists, with the others of its unit | is free | is pending again |
 ///
 /// ```
@@ -45,7 +45,8 @@ pub enum Gone {
         /// Full name of the pod.
         pod: ObjectName,
     },
-    /// A member has run to its end. Its capacity is free, and it counts towards the minimum for good.
+    /// A member has run to its end. Its capacity is free, and it counts towards the minimum until it is
+    /// deleted.
     Finished {
         /// Full name of the pod.
         pod: ObjectName,

@@ -133,7 +133,9 @@ mod tests {
     /// anew left its gang in part (536,870,913,037), and the place of a unit that had stopped was in the way of
     /// others (536,870,913,137). A binding that lost its node starts no gang (541,165,879,638), and a plan that a
     /// permit holds keeps a removed queue (657,129,997,105). In backfill's copy a promised pod ended with its
-    /// group, and came back with it (4,294,967,456).
+    /// group, and came back with it (4,294,967,456). A permit let a plan go whose finished member had been
+    /// deleted (674,309,866,128). A group without a place put a promise off (670,014,898,486). A pod of a
+    /// unit that had been refused ended, and the model held its group to run again (743,029,342,713).
     #[test]
     fn streams_of_everything_that_failed_once() {
         let seeds: [u64; 28] = [
@@ -141,7 +143,7 @@ mod tests {
             6_303, 6_803, 8_211, 10_528, 13_710, 13_786, 6_909, 15_273, 9_430, 9_960, 12_187,
             13_128, 13_568, 14_672, 18_666,
         ];
-        let long: [u64; 20] = [
+        let long: [u64; 23] = [
             442_381_632_574,
             433_791_697_380,
             438_086_664_767,
@@ -162,6 +164,9 @@ mod tests {
             541_165_879_638,
             657_129_997_105,
             4_294_967_456,
+            674_309_866_128,
+            670_014_898_486,
+            743_029_342_713,
         ];
         let count = budget::of(3, (long.len() + seeds.len()) as u64) as usize;
         for seed in seeds.iter().chain(&long).take(count) {

@@ -178,7 +178,10 @@ impl World {
             let Some(gang) = self.gangs.get(root) else { continue };
             // One that has left its nodes starts together with a partner that came meanwhile.
             let has_partner = !gang.tree.gang_group.is_empty() || self.is_named(root);
-            let is_free = quiet.disturbed.contains(root) || !quiet.whole.contains(root);
+            // A pod of a unit that was refused, and terminated all the same, may be gone.
+            let is_free = quiet.disturbed.contains(root)
+                || !quiet.whole.contains(root)
+                || !self.has_no_part(root, &gang.tree);
             if is_free
                 || gang.paused
                 || has_partner

@@ -353,3 +353,19 @@ fn the_promised_pod_of_a_running_group_runs_at_no_earlier_time() {
     quiet(&mut scheduler, at(91));
     assert_eq!(promised(&scheduler), [("grows".to_owned(), at(150))]);
 }
+
+/// Everything, seed 670,014,898,486. The room that the first of the line had by the sums put the promise of the
+/// next off, though it has no place there, ever.
+#[test]
+fn a_group_that_never_has_a_place_puts_no_promise_off() {
+    let mut scheduler = under(Backfill::conservative(), 2, 1);
+    start(&mut scheduler, job("running", 1, 10), at(0));
+    let wide = PodGroup::gang("wide", 1).pods(1, Pod::new().request(GPU, 2)).priority(1);
+    let wide = wide.run_time_estimate(Duration::from_secs(10));
+    scheduler.handle_group(wide, at(1)).unwrap();
+    scheduler.handle_group(job("next", 1, 100), at(1)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(1)), ["default/next"]);
+    scheduler.handle_group(job("last", 1, 100), at(2)).unwrap();
+    quiet(&mut scheduler, at(2));
+    assert_eq!(promised(&scheduler), [("last".to_owned(), at(10))]);
+}

@@ -338,3 +338,57 @@ fn a_claim_that_cannot_be_served_ends_though_its_group_backs_off() {
     let Some(Decision::CancelEvictions { victims, .. }) = decision else { panic!("{decision:?}") };
     assert_eq!(unit_names(victims), ["default/y-0"]);
 }
+
+/// A gang of two: one has finished, or runs, and the plan of the other is held, or is being bound.
+fn with_plan_of_the_other(framework: Framework, has_finished: bool) -> Scheduler {
+    let mut first = gpu().name("g-0");
+    first.uid = "one".into();
+    let group = PodGroup::gang("g", 2).pod(first.on("n0000")).pod(gpu().name("g-1"));
+    let mut scheduler = Scheduler::new(gpus(1, 2), framework, Settings::default());
+    scheduler.handle_group(group, at(0)).unwrap();
+    let decision = scheduler.poll_decision(at(0));
+    let is_held = matches!(scheduler.state("default/g"), Some(GroupState::Permitting { .. }));
+    assert_eq!(is_held, decision.is_none());
+    if has_finished {
+        scheduler.handle_gone(Gone::finished("default", "g-0"), at(1)).unwrap();
+    }
+    assert_eq!(scheduler.status("default/g").unwrap().planned, 1);
+    scheduler
+}
+
+/// Everything, seed 674,309,866,128. The minimum of a held plan counts a finished member. That is deleted, and
+/// the permit let the other start alone.
+#[test]
+fn a_plan_ends_when_a_finished_member_that_it_needs_is_deleted() {
+    let mut scheduler = with_plan_of_the_other(holds(), true);
+    delete(&mut scheduler, "g-0", at(2));
+    let state = scheduler.state("default/g");
+    assert!(matches!(state, Some(GroupState::Gated(Gate::Members { .. }))), "{state:?}");
+    assert_eq!((scheduler.poll_decision(at(2)), scheduler.cluster().pod_count()), (None, 0));
+    // It is taken back while it is being bound, too.
+    let mut scheduler = with_plan_of_the_other(Framework::default(), true);
+    delete(&mut scheduler, "g-0", at(2));
+    let next = scheduler.poll_decision(at(2));
+    assert!(matches!(next, Some(Decision::Unbind { .. })), "{next:?}");
+}
+
+/// The finished member has a successor that waits, or the node of one that runs is not known: a permit lets
+/// nothing go that starts a gang in part.
+#[test]
+fn a_permit_lets_no_gang_start_in_part() {
+    for has_finished in [true, false] {
+        let mut scheduler = with_plan_of_the_other(holds(), has_finished);
+        let mut pod = gpu().name("g-0").in_group("g");
+        if has_finished {
+            pod.uid = "two".into();
+        } else {
+            pod = pod.on("unknown");
+        }
+        scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(2)).unwrap();
+        scheduler.handle_permit("default/g", PermitVerdict::Admit, at(3)).unwrap();
+        assert_eq!(scheduler.poll_decision(at(3)), None);
+        let planned = scheduler.status("default/g").unwrap().planned;
+        assert_eq!(planned, if has_finished { 2 } else { 0 });
+        scheduler.check().unwrap();
+    }
+}
