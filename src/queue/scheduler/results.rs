@@ -241,8 +241,13 @@ impl Scheduler {
     /// Removal of a member, or its end if `finished`.
     pub(super) fn remove_member(&mut self, id: GroupId, seq: u64, finished: bool) {
         let Some((name, state)) = self.groups.end_member(id, seq, finished) else { return };
+        self.member_lost(id, &name, state);
+    }
+
+    /// Loss of a member that was in this state.
+    fn member_lost(&mut self, id: GroupId, name: &str, state: MemberState) {
         match state {
-            MemberState::Planned => self.planned_member_lost(id, &name),
+            MemberState::Planned => self.planned_member_lost(id, name),
             MemberState::Unbinding => self.undoing_ended(id),
             MemberState::Bound | MemberState::Done => self.running_member_lost(id),
             MemberState::Pending => {}
@@ -285,13 +290,7 @@ impl Scheduler {
         losses::note_left(known, &mut self.groups, id, seq);
         self.groups.set_state(id, seq, MemberState::Pending);
         self.remove_pod(pod.namespace(), pod.name());
-        match state {
-            MemberState::Planned => self.planned_member_lost(id, name),
-            MemberState::Unbinding => self.undoing_ended(id),
-            MemberState::Bound | MemberState::Done => self.running_member_lost(id),
-            MemberState::Pending => {}
-        }
-        self.settle_linked(id);
+        self.member_lost(id, name, state);
     }
 
     /// Result for a pod whose group has been removed.
