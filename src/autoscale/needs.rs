@@ -15,6 +15,7 @@ use crate::base::hash::{FixedMap, hash_of};
 use crate::framework::Framework;
 use crate::model::{DeviceAsk, Pod, PodGroup, PodShape};
 use crate::place::Planner;
+use crate::place::numbers::Leaf;
 use crate::place::topology::requirement::Requirement;
 use crate::state::{Cluster, DeviceTerm, NodeView, ResourceId, Row, Txn};
 
@@ -45,14 +46,6 @@ pub(super) struct Shape {
     pub(super) fits: Vec<i64>,
 }
 
-/// Pods of a group that are needed for certain: so many of its members, and how many it has of each
-/// shape.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Leaf {
-    pub(super) need: i64,
-    pub(super) counts: Vec<(usize, i64)>,
-}
-
 /// A group or a slice that must be within one domain, for certain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Confined {
@@ -65,7 +58,7 @@ pub(super) struct Confined {
 }
 
 /// A group in numbers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Profile {
     pub(super) leaves: Vec<Leaf>,
     pub(super) confined: Vec<Confined>,
@@ -110,7 +103,7 @@ impl Dimension {
     /// Amount of it that is free on a node.
     pub(super) fn free(&self, cluster: &Cluster, node: NodeView<'_>) -> i64 {
         match self {
-            Dimension::Pods => node.pod_limit().saturating_sub(node.pod_count()).max(0),
+            Dimension::Pods => node.free_pods().max(0),
             Dimension::Resource(_, id) => node.free(*id).max(0),
             Dimension::Devices { kind, unit, .. } => {
                 let Some(room) = node.device_room() else { return 0 };
@@ -184,7 +177,7 @@ impl Needs {
         }
         needs.measure_devices(cluster, &asked);
         for (shape, leaf, now) in asked {
-            let judged = framework.filters().iter().any(|filter| filter.declare(shape).room);
+            let judged = framework.judges_room(shape);
             let ask = |dimension: &Dimension| match dimension {
                 Dimension::Devices { .. } => dimension.of(shape),
                 _ => dimension.of(shape) * i64::from(judged),
@@ -208,11 +201,11 @@ impl Needs {
         }
         for &(group, _) in groups {
             let ask = Requirement::new(cluster, group);
-            let mut profile = Profile::default();
             let number = |pod: &Pod| numbers.get(&(Arc::as_ptr(pod.shape()) as usize)).copied();
-            needs.add(&ask, &number, &mut profile, &mut Vec::new(), true);
-            profile.least = needs.least(&ask, &number);
-            needs.profiles.push(profile);
+            let (leaves, mut confined) = (ask.leaves(|_, pod| number(pod)), Vec::new());
+            needs.confine(&ask, &number, &mut confined, &mut Vec::new());
+            let least = needs.least(&ask, &number);
+            needs.profiles.push(Profile { leaves, confined, least });
         }
         txn.rollback_to(before)?;
         Ok(needs)
@@ -273,14 +266,14 @@ impl Needs {
         }
     }
 
-    /// Adds what is certain of a requirement. `within` are the labels that it is confined by already.
-    fn add(
+    /// Adds the groups and slices of a requirement that must be within one domain. `within` are the
+    /// labels that it is confined by already.
+    fn confine(
         &self,
         ask: &Requirement<'_>,
         number: &dyn Fn(&Pod) -> Option<usize>,
-        profile: &mut Profile,
+        confined: &mut Vec<Confined>,
         within: &mut Vec<String>,
-        root: bool,
     ) {
         let key = ask.loosest().filter(|key| !within.iter().any(|known| known == key));
         if let Some(key) = key {
@@ -288,25 +281,11 @@ impl Needs {
             shapes_of(ask, number, &mut shapes);
             shapes.sort_unstable();
             shapes.dedup();
-            let least = self.least(ask, number);
-            profile.confined.push(Confined { key: key.into(), least, shapes });
+            confined.push(Confined { key: key.into(), least: self.least(ask, number), shapes });
             within.push(key.into());
         }
-        if ask.inside.is_empty() {
-            let mut counts: Vec<(usize, i64)> = Vec::new();
-            for shape in ask.pods.iter().filter_map(|pod| number(pod)) {
-                match counts.iter_mut().find(|(own, _)| *own == shape) {
-                    Some((_, count)) => *count += 1,
-                    None => counts.push((shape, 1)),
-                }
-            }
-            // A request that lacks nothing places one at least.
-            let least = i64::from(ask.need).max(i64::from(root));
-            profile.leaves.push(Leaf { need: least, counts });
-        } else if ask.need >= ask.all() {
-            for inside in &ask.inside {
-                self.add(inside, number, profile, within, false);
-            }
+        for inside in ask.needed() {
+            self.confine(inside, number, confined, within);
         }
         if key.is_some() {
             within.pop();
@@ -335,11 +314,7 @@ fn shapes_of(
 impl Profile {
     /// How many pods of some shapes must be placed for certain, whatever others stay out.
     pub(super) fn count(&self, is_one: &dyn Fn(usize) -> bool) -> i64 {
-        let of = |leaf: &Leaf| {
-            let others = leaf.counts.iter().filter(|(shape, _)| !is_one(*shape));
-            (leaf.need - others.map(|(_, count)| count).sum::<i64>()).max(0)
-        };
-        self.leaves.iter().map(of).sum()
+        self.leaves.iter().map(|leaf| leaf.certain(is_one)).sum()
     }
 
     /// The least that its pods of some shapes take of a dimension.
@@ -349,23 +324,7 @@ impl Profile {
         dimension: usize,
         is_one: &dyn Fn(usize) -> bool,
     ) -> i64 {
-        let mut sum = 0_i64;
-        for leaf in &self.leaves {
-            let mut asks: Vec<(i64, i64)> = leaf
-                .counts
-                .iter()
-                .map(|&(shape, count)| {
-                    (if is_one(shape) { shapes[shape].ask[dimension] } else { 0 }, count)
-                })
-                .collect();
-            asks.sort_unstable();
-            let mut left = leaf.need;
-            for (ask, count) in asks {
-                let taken = left.min(count);
-                sum = sum.saturating_add(ask.saturating_mul(taken));
-                left -= taken;
-            }
-        }
-        sum
+        let of = |shape: usize| if is_one(shape) { shapes[shape].ask[dimension] } else { 0 };
+        self.leaves.iter().map(|leaf| leaf.least(of)).fold(0, i64::saturating_add)
     }
 }

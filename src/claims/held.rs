@@ -2,7 +2,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
 
 use crate::model::{AllocatedDevice, ClaimAllocation, ClaimSource, PodShape, SliceDevice};
 use crate::state::Cluster;
@@ -22,7 +21,7 @@ pub(crate) fn lost(cluster: &Cluster, pod: &PodShape, held: &[ClaimAllocation]) 
             let record = book.claim(&pod.namespace, name);
             let Some(record) = record else { return Some(own.claim.clone()) };
             match record.allocation() {
-                Some(now) if Arc::ptr_eq(now, &own.allocation) || **now == *own.allocation => {
+                Some(now) if *now == own.allocation => {
                     continue;
                 }
                 Some(_) => return Some(own.claim.clone()),

@@ -449,6 +449,11 @@ impl Framework {
         self.parts.selectors.as_deref().unwrap_or(&NoSelectors)
     }
 
+    /// Whether some filter judges room for a shape.
+    pub(crate) fn judges_room(&self, shape: &PodShape) -> bool {
+        self.parts.filters.iter().any(|filter| filter.declare(shape).room)
+    }
+
     /// The filters that judge room, with their indices.
     pub(crate) fn judging_room(&self) -> impl Iterator<Item = (usize, &dyn FilterPlugin)> {
         self.parts.judging_room.iter().map(|&index| (index, &*self.parts.filters[index]))

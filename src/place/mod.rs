@@ -1,8 +1,8 @@
 //! Placement of groups: requests, outcomes, the planner and its strategies.
 //!
 //! Files and folders import downwards only, in this order: `gang`, `error`, `failure`, `layout`,
-//! `commit`; `request`, `certificate`, `topology`, `scoring`; `cache`, `outcome`, `verify`; the
-//! strategies `kueue`, `sequential`, `search`; `planner`; `explain`.
+//! `numbers`, `commit`; `request`, `certificate`, `topology`, `scoring`; `cache`, `outcome`, `verify`;
+//! the strategies `kueue`, `sequential`, `search`; `planner`; `explain`.
 
 mod cache;
 pub(crate) mod certificate;
@@ -16,6 +16,7 @@ pub(crate) mod gang;
 #[cfg(feature = "peers")]
 pub(crate) mod kueue;
 mod layout;
+pub(crate) mod numbers;
 pub(crate) mod outcome;
 pub(crate) mod planner;
 pub(crate) mod request;

@@ -211,7 +211,7 @@ impl Check<'_> {
     /// Amount of a resource that a pod takes, where a filter judges room.
     fn takes(&self, pod: &Pod, resource: &str) -> i64 {
         let shape = pod.shape();
-        match self.framework.filters().iter().any(|filter| filter.declare(shape).room) {
+        match self.framework.judges_room(shape) {
             true if resource == PODS => 1,
             true => shape.requests.of(resource),
             false => 0,
@@ -221,9 +221,7 @@ impl Check<'_> {
     fn free(&self, row: Row, resource: &str) -> i64 {
         let Some(node) = self.cluster.view(row) else { return 0 };
         match self.cluster.resource(resource) {
-            _ if resource == PODS => {
-                node.pod_limit().saturating_sub(node.pod_count()).clamp(0, 1 << 30)
-            }
+            _ if resource == PODS => node.free_pods().clamp(0, 1 << 30),
             Some(id) => node.free(id).max(0),
             None => 0,
         }

@@ -296,7 +296,7 @@ impl PreparedFilter for Requests {
 
 impl Capacity for Requests {
     fn of_node(&self, _: &Context<'_>, node: NodeView<'_>) -> i64 {
-        let mut room = node.pod_limit().saturating_sub(node.pod_count());
+        let mut room = node.free_pods();
         for &(resource, amount) in &self.0 {
             room = room.min(resource.map_or(0, |resource| node.free(resource) / amount));
         }

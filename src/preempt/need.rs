@@ -13,8 +13,9 @@ use crate::base::chunks::CHUNK;
 use crate::framework::prepared::PreparedFilters;
 use crate::framework::{Context, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
+use crate::place::numbers::{Dimensions, Leaf};
 use crate::place::topology::requirement::Requirement;
-use crate::state::{Cluster, DeviceNeed, NodeView, PodView, ResourceId, Row};
+use crate::state::{Cluster, DeviceNeed, NodeView, PodView, Row};
 
 /// Pods of some shapes, of which so many must be placed for certain.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,12 +40,8 @@ struct Shape<'a> {
 /// Shapes up to which kinds of several are looked at.
 const MOST_SHAPES: usize = 6;
 
-/// A group of pods that is needed for certain: how many of its members, and how many it has of each
-/// shape.
-type Leaf = (i64, Vec<(usize, i64)>);
-
-/// The basis of domains and their counts, beside the cluster: their key, the resources, the kinds.
-pub(super) type Basis = (Option<String>, Vec<ResourceId>, Vec<Kind>);
+/// The basis of domains and their counts, beside the cluster: their key, the dimensions, the kinds.
+pub(super) type Basis = (Option<String>, Dimensions, Vec<Kind>);
 
 /// The need of a request.
 #[derive(Debug)]
@@ -53,8 +50,8 @@ pub(crate) struct Need<'a> {
     now: Time,
     shapes: Vec<Shape<'a>>,
     pub(crate) kinds: Vec<Kind>,
-    /// The resources that are counted; the first dimension is the number of pods.
-    resources: Vec<ResourceId>,
+    /// Dimensions in which a pod takes of nodes as much as it frees.
+    amounts: Dimensions,
     /// The needs of devices that are counted, as the last dimensions.
     devices: Vec<DeviceCount>,
     /// The least amount that placing the group takes, by dimension.
@@ -92,7 +89,7 @@ impl<'a> Need<'a> {
             now,
             shapes: Vec::new(),
             kinds: Vec::new(),
-            resources: Vec::new(),
+            amounts: Dimensions::default(),
             devices: Vec::new(),
             least: Vec::new(),
             wide: false,
@@ -107,8 +104,7 @@ impl<'a> Need<'a> {
         let mut shapes: Vec<(&'a Arc<PodShape>, &'a PodGroup)> = Vec::new();
         group.visit(&mut |leaf| {
             for pod in &leaf.pods {
-                let same = |known: &(&Arc<PodShape>, _)| same_shape(known.0, pod.shape());
-                if !shapes.iter().rev().take(4).any(same) {
+                if !shapes.iter().rev().take(4).any(|(known, _)| *known == pod.shape()) {
                     shapes.push((pod.shape(), leaf));
                 }
             }
@@ -116,19 +112,14 @@ impl<'a> Need<'a> {
         for (shape, leaf) in &shapes {
             need.look_at(cluster, shape, leaf);
         }
-        let mut leaves: Vec<Leaf> = Vec::new();
-        need.add(cluster, &ask, &mut leaves);
-        if let ([leaf], true) = (&mut leaves[..], ask.inside.is_empty()) {
-            // A request that lacks nothing places one at least.
-            leaf.0 = leaf.0.max(1);
-        }
+        let leaves = ask.leaves(|leaf, pod| Some(need.shape(cluster, leaf, pod.shape())));
         let amount = |of: &dyn Fn(&PodShape) -> i64| ask.least(&|pod| of(pod.shape()));
         need.least.push(amount(&|_| 1));
-        for resource in 0..need.resources.len() {
-            let name = cluster.resource_name(need.resources[resource]);
+        for id in &need.amounts.resources {
+            let name = cluster.resource_name(*id);
             need.least.push(amount(&|shape| shape.requests.of(name).max(0)));
         }
-        if !shapes.iter().all(|(shape, _)| judges_room(framework, shape)) {
+        if !shapes.iter().all(|(shape, _)| framework.judges_room(shape)) {
             need.least.fill(0);
         }
         for devices in &need.devices {
@@ -142,7 +133,7 @@ impl<'a> Need<'a> {
     /// Whether a shape is of some kind.
     fn is_counted(&self, shape: &Arc<PodShape>) -> bool {
         let mut counted = self.kinds.iter().flat_map(|kind| &kind.shapes);
-        counted.any(|&at| same_shape(&self.shapes[at].own, shape))
+        counted.any(|&at| self.shapes[at].own == *shape)
     }
 
     /// The basis of the domains; `None` if devices, a part of the cluster or running members matter too.
@@ -150,7 +141,7 @@ impl<'a> Need<'a> {
         let runs = |own: &PodGroup| cluster.pods.find_group(&own.namespace, &own.name).is_some();
         let is_alone = self.within.is_none() && self.devices.is_empty() && !self.group.any(&runs);
         let key = self.loosest.map(String::from);
-        is_alone.then(|| (key, self.resources.clone(), self.kinds.clone()))
+        is_alone.then(|| (key, self.amounts.clone(), self.kinds.clone()))
     }
 
     /// The domains one of which must hold the group, each with its rows.
@@ -171,13 +162,7 @@ impl<'a> Need<'a> {
 
     /// Notes which resources a shape asks for, and how far its filters read.
     fn look_at(&mut self, cluster: &'a Cluster, shape: &'a PodShape, leaf: &'a PodGroup) {
-        for (name, _) in shape.requests.iter().filter(|(_, amount)| *amount > 0) {
-            if let Some(id) = cluster.resource(name)
-                && !self.resources.contains(&id)
-            {
-                self.resources.push(id);
-            }
-        }
+        self.amounts.add(cluster, shape);
         if !shape.devices.is_empty() {
             DeviceCount::add(&mut self.devices, &DeviceNeed::of(cluster, shape));
         }
@@ -189,27 +174,6 @@ impl<'a> Need<'a> {
         self.monotone &= changing.filters.is_empty();
     }
 
-    /// Adds the groups of pods of a requirement that are needed for certain.
-    fn add(&mut self, cluster: &'a Cluster, ask: &Requirement<'a>, leaves: &mut Vec<Leaf>) {
-        if !ask.inside.is_empty() {
-            if ask.need >= ask.all() {
-                for inside in &ask.inside {
-                    self.add(cluster, inside, leaves);
-                }
-            }
-            return;
-        }
-        let mut counts: Vec<(usize, i64)> = Vec::new();
-        for pod in &ask.pods {
-            let shape = self.shape(cluster, ask.group, pod.shape());
-            match counts.iter_mut().find(|(own, _)| *own == shape) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((shape, 1)),
-            }
-        }
-        leaves.push((i64::from(ask.need), counts));
-    }
-
     /// The number of a shape.
     fn shape(
         &mut self,
@@ -217,15 +181,15 @@ impl<'a> Need<'a> {
         leaf: &'a PodGroup,
         shape: &'a Arc<PodShape>,
     ) -> usize {
-        let known = self.shapes.iter().position(|known| same_shape(&known.own, shape));
+        let known = self.shapes.iter().position(|known| known.own == *shape);
         if let Some(known) = known {
             return known;
         }
         let cx = Context { group: Some(leaf), now: self.now, ..Context::new(cluster, shape) };
         let fixed =
             PreparedFilters::new(self.framework, &cx, |d| d.is_pod_independent() && !d.room);
-        let judged = i64::from(judges_room(self.framework, shape));
-        let amounts = self.amounts_of(cluster, shape).into_iter().map(|amount| amount * judged);
+        let judged = i64::from(self.framework.judges_room(shape));
+        let amounts = self.amounts.ask(cluster, shape).map(|amount| amount * judged);
         let needs = DeviceNeed::of(cluster, shape);
         let ask = amounts.chain(self.devices.iter().map(|devices| devices.ask(&needs))).collect();
         self.shapes.push(Shape { own: Arc::clone(shape), leaf, ask, fixed });
@@ -251,11 +215,8 @@ impl<'a> Need<'a> {
             if known.contains(&shapes) {
                 continue;
             }
-            let mut count = 0;
-            for (need, counts) in leaves {
-                let others = counts.iter().filter(|(shape, _)| !shapes.contains(shape));
-                count += (need - others.map(|(_, count)| count).sum::<i64>()).max(0);
-            }
+            let certain = leaves.iter().map(|leaf| leaf.certain(|shape| shapes.contains(&shape)));
+            let count = certain.sum();
             if count > 0 {
                 let least = |dimension: usize| {
                     shapes.iter().map(|&shape| self.shapes[shape].ask[dimension]).min().unwrap_or(0)
@@ -274,13 +235,12 @@ impl<'a> Need<'a> {
 
     /// How many of them are amounts of nodes, for which a pod takes as much as it frees.
     pub(crate) fn amounts(&self) -> usize {
-        1 + self.resources.len()
+        self.amounts.width()
     }
 
     /// Amounts of a node that pods of a shape free.
     pub(super) fn amounts_of(&self, cluster: &Cluster, shape: &PodShape) -> Vec<i64> {
-        let of = |id: &ResourceId| shape.requests.of(cluster.resource_name(*id)).max(0);
-        core::iter::once(1).chain(self.resources.iter().map(of)).collect()
+        self.amounts.ask(cluster, shape).collect()
     }
 
     /// Devices that a pod frees, by need.
@@ -316,8 +276,7 @@ impl<'a> Need<'a> {
             free.extend(core::iter::repeat_n(0, self.width()));
             return;
         };
-        free.push(node.pod_limit().saturating_sub(node.pod_count()));
-        free.extend(self.resources.iter().map(|id| node.free(*id)));
+        free.extend(self.amounts.free(node));
         free.extend(self.devices.iter().map(|devices| devices.free(node)));
     }
 
@@ -338,7 +297,7 @@ impl<'a> Need<'a> {
             let chunk = run[0].index() / CHUNK;
             let limits = columns.pod_limit.chunk(chunk).unwrap_or(&[]);
             put(0, (limits, columns.pod_count_chunk(chunk)));
-            for (dimension, &id) in self.resources.iter().enumerate() {
+            for (dimension, &id) in self.amounts.resources.iter().enumerate() {
                 let most = columns.allocatable_chunk(id, chunk, limits.len());
                 put(1 + dimension, (most, columns.used_chunk(id, chunk, limits.len())));
             }
@@ -371,21 +330,11 @@ impl<'a> Need<'a> {
     }
 }
 
-/// Whether two shapes are equal; pods read from manifests do not share theirs.
-fn same_shape(a: &Arc<PodShape>, b: &Arc<PodShape>) -> bool {
-    Arc::ptr_eq(a, b) || a == b
-}
-
 /// Whether there are pods, of one shape.
 fn alike(pods: &[&Pod]) -> bool {
     let Some((first, others)) = pods.split_first() else { return false };
-    others.iter().all(|pod| same_shape(pod.shape(), first.shape()))
+    others.iter().all(|pod| pod.shape() == first.shape())
 }
 
 /// More pods than any node is counted to take.
 const MOST: i64 = 1 << 32;
-
-/// Whether some filter judges room for a shape.
-fn judges_room(framework: &Framework, shape: &PodShape) -> bool {
-    framework.filters().iter().any(|filter| filter.declare(shape).room)
-}

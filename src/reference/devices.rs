@@ -38,15 +38,11 @@ pub(super) fn check<'a>(
             broken.extend(misaligned(placed));
         }
         overfull_zones(node, pods, broken);
-        if pods.iter().all(|placed| judges_room(framework, placed.pod.shape())) {
+        if pods.iter().all(|placed| framework.judges_room(placed.pod.shape())) {
             room(node, pods, broken);
         }
         owners(node, pods, broken);
     }
-}
-
-fn judges_room(framework: &Framework, shape: &PodShape) -> bool {
-    framework.filters().iter().any(|filter| filter.declare(shape).room)
 }
 
 fn full_name(pod: &Pod) -> String {

@@ -149,11 +149,8 @@ impl Shapes {
         }
         let hash = hash_of(&**shape);
         let entries = &self.entries;
-        let same = |id: u32| {
-            entries[id as usize]
-                .as_ref()
-                .is_some_and(|entry| Arc::ptr_eq(&entry.shape, shape) || entry.shape == *shape)
-        };
+        let same =
+            |id: u32| entries[id as usize].as_ref().is_some_and(|entry| entry.shape == *shape);
         if let Some(id) = self.index.find(hash, same) {
             self.last = id;
             return self.use_again(id);

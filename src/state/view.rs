@@ -175,6 +175,12 @@ impl<'a> NodeView<'a> {
         self.allocatable(resource).saturating_sub(self.used(resource))
     }
 
+    /// Pods that the node has places for; below zero where too many were bound.
+    #[inline]
+    pub fn free_pods(self) -> i64 {
+        self.pod_limit().saturating_sub(self.pod_count())
+    }
+
     /// CPU (thousandths) and memory (bytes) that scores count as used: with defaults for
     /// containers that request none.
     #[inline]

@@ -98,7 +98,7 @@ pub(crate) fn scarcity(
     let claims = open_claims(cluster, pods);
     let mut specs: Vec<(&str, &str, &Arc<ClaimSpec>, u64)> = Vec::new();
     for (pod, claim, spec) in claims {
-        match specs.iter_mut().find(|(.., own, _)| Arc::ptr_eq(own, spec) || *own == spec) {
+        match specs.iter_mut().find(|(.., own, _)| *own == spec) {
             Some((.., count)) => *count += 1,
             None => specs.push((pod, claim, spec, 1)),
         }

@@ -166,7 +166,7 @@ impl Capacity {
         }
         let hash = hash_of(&**shape);
         let is = |&place: &u32| match &self.columns[place as usize].what {
-            What::Fits(fits) => Arc::ptr_eq(&fits.shape, shape) || fits.shape == *shape,
+            What::Fits(fits) => fits.shape == *shape,
             What::Amount(_) => false,
         };
         let known = self.by_shape.get(&hash).and_then(|places| places.iter().copied().find(is));
@@ -312,7 +312,7 @@ impl Amount {
         let Some(node) = cluster.view(row) else { return 0 };
         let has = |resource: ResourceId| node.allocatable(resource) > 0;
         match self {
-            Amount::Pods => node.pod_limit().saturating_sub(node.pod_count()).clamp(0, MANY),
+            Amount::Pods => node.free_pods().clamp(0, MANY),
             Amount::Free(resource) => node.free(resource).max(0),
             Amount::Allocatable(resource) => node.allocatable(resource).max(0),
             Amount::Used(resource) if has(resource) => node.used(resource),

@@ -37,11 +37,6 @@ fn is_evaluated(declaration: &Declaration) -> bool {
     declaration.is_counting_bound() && !by_amounts
 }
 
-/// Whether some filter judges room for a shape.
-pub(crate) fn judges_room(framework: &Framework, shape: &PodShape) -> bool {
-    framework.filters().iter().any(|filter| filter.declare(shape).room)
-}
-
 impl Fits {
     /// Whether the capacities hold for every request, and until a node's pods change.
     pub(crate) fn lasts(framework: &Framework, shape: &PodShape) -> bool {
@@ -63,7 +58,7 @@ impl Fits {
             never: false,
             ask: None,
         };
-        if judges_room(framework, shape) {
+        if framework.judges_room(shape) {
             let mut ask = Vec::new();
             for (name, amount) in shape.requests.iter().filter(|(_, amount)| *amount > 0) {
                 match cluster.resource(name) {
@@ -92,7 +87,7 @@ impl Fits {
         }
         let mut room = MANY;
         if let Some(ask) = &self.ask {
-            room = room.min(node.pod_limit().saturating_sub(node.pod_count()).max(0));
+            room = room.min(node.free_pods().max(0));
             for &(resource, amount) in ask {
                 room = room.min(node.free(resource).max(0) / amount);
             }

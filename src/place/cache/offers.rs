@@ -128,10 +128,8 @@ impl Offers {
     ) -> u32 {
         let same = |kind: &Kind| {
             let pairs = kind.specs.iter().zip(specs);
-            let alike =
-                |own: &Arc<ClaimSpec>, spec: &Arc<ClaimSpec>| Arc::ptr_eq(own, spec) || own == spec;
             kind.specs.len() == specs.len()
-                && pairs.into_iter().all(|(own, spec)| own.0 == spec.0 && alike(&own.1, spec.1))
+                && pairs.into_iter().all(|(own, spec)| own.0 == spec.0 && own.1 == *spec.1)
         };
         if let Some(place) = self.kinds.iter().position(same) {
             return place as u32;

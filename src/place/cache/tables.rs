@@ -162,9 +162,7 @@ impl PlannerCache {
         shape: &Arc<PodShape>,
         wanted: usize,
     ) -> Option<Result<usize, TooFew>> {
-        let same = |table: &ScoreTable| {
-            Arc::ptr_eq(&table.prepared.shape, shape) || table.prepared.shape == *shape
-        };
+        let same = |table: &ScoreTable| table.prepared.shape == *shape;
         let pointer = Arc::as_ptr(shape) as usize;
         // A shape met before, by its address: the table holds the shape, so if it is still the
         // same one the address has not been used again.

@@ -40,7 +40,7 @@ pub(super) fn input(cluster: &Cluster, rows: &[Row], gang: &Gang) -> KueueCluste
     let nodes = rows.iter().filter_map(|&row| cluster.view(row)).map(|node| {
         let free = |name: &&str| Some((name.to_string(), node.free(cluster.resource(name)?)));
         let mut allocatable: KueueAmounts = resources.iter().filter_map(free).collect();
-        let pods = node.pod_limit().saturating_sub(node.pod_count());
+        let pods = node.free_pods();
         allocatable.insert(PODS_RESOURCE.into(), pods);
         let label = |key: &&str| Some((key.to_string(), value(node, key)?.to_string()));
         let taint = |taint: &crate::model::Taint| KueueTaint {

@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 use super::apportion;
 use super::best_score::{Assigning, by_scores};
 use super::domains::{Choice, NOWHERE, Solver};
-use super::problem::{Problem, times};
-use crate::framework::prepared::MANY;
+use super::problem::Problem;
 use crate::place::error::PlaceError;
 use crate::place::layout::Member;
+use crate::place::numbers::times;
 use crate::place::sequential::engine::Engine;
 use crate::place::sequential::tables::TableEngine;
 use crate::state::{Devices, LabelKey, Row, Txn};
@@ -186,9 +186,7 @@ fn room_now(model: &Problem<'_>, txn: &Txn, class: usize, node: u32) -> i64 {
         return 0;
     }
     let Some(view) = txn.view(model.rows[node as usize]) else { return 0 };
-    let mut free = vec![view.pod_limit().saturating_sub(view.pod_count()).clamp(0, MANY)];
-    free.extend(model.resources.iter().map(|id| view.free(*id).max(0)));
-    i64::from(times(free, &model.classes[class].ask))
+    i64::from(times(model.dimensions.free(view), &model.classes[class].ask))
 }
 
 /// Gives equal members the nodes found in the order of the tree, if every filter agrees.

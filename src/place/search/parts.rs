@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::problem::Problem;
 use crate::model::PodGroup;
+use crate::place::numbers::least_sum;
 use crate::place::topology::pinned::{leaders_of, running};
 use crate::place::topology::tiers::keys;
 
@@ -255,22 +256,19 @@ impl<'a> Parts<'a> {
             self.weigh(model, child);
         }
         let own = &self.parts[part];
-        let least: Vec<i64> = (0..model.width)
-            .map(|dimension| {
-                let mut amounts: Vec<(i64, u32)> = if children.is_empty() {
-                    let ask = |&member: &usize| {
-                        (model.classes[model.members[member].class].ask[dimension], 1)
-                    };
-                    own.members.iter().map(ask).collect()
-                } else {
-                    let least = |&child: &usize| {
-                        (self.parts[child].least[dimension], self.parts[child].weight)
-                    };
-                    children.iter().map(least).collect()
-                };
-                least_sum(&mut amounts, own.need)
-            })
-            .collect();
+        let least = (0..model.width()).map(|dimension| {
+            let ask =
+                |&member: &usize| (model.classes[model.members[member].class].ask[dimension], 1);
+            // Exact where all weights are equal; else each unit of weight counts for its share.
+            let share = |&child: &usize| {
+                let weight = i64::from(self.parts[child].weight);
+                (self.parts[child].least[dimension] / weight.max(1), weight)
+            };
+            // Members stand in parts without children.
+            let units = own.members.iter().map(ask).chain(children.iter().map(share));
+            least_sum(units, own.need.into())
+        });
+        let least = least.collect();
         self.parts[part].least = least;
     }
 
@@ -420,27 +418,4 @@ impl<'a> Parts<'a> {
             Some(number) => alloc::format!("{}[{number}]", self.name(own.parent)),
         }
     }
-}
-
-/// The least that a choice of weight `need` adds up to, or less.
-///
-/// Exact where all weights are equal; otherwise each unit of weight counts for its share.
-fn least_sum(amounts: &mut [(i64, u32)], need: u32) -> i64 {
-    let share = |&(amount, weight): &(i64, u32)| amount / i64::from(weight.max(1));
-    amounts.sort_unstable_by_key(share);
-    let mut left = need;
-    let mut sum = 0_i64;
-    for amount in amounts {
-        if left == 0 {
-            break;
-        }
-        if amount.1 <= left {
-            sum = sum.saturating_add(share(amount).saturating_mul(i64::from(amount.1)));
-            left -= amount.1;
-        } else {
-            sum = sum.saturating_add(share(amount).saturating_mul(i64::from(left)));
-            left = 0;
-        }
-    }
-    sum
 }

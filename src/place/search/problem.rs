@@ -9,14 +9,14 @@ use alloc::vec::Vec;
 
 use crate::base::Time;
 use crate::framework::device_fit::choose_for;
-use crate::framework::prepared::MANY;
 use crate::framework::{Evaluation, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
 use crate::place::cache::capacity::{Amount, Capacity, Extent};
-use crate::place::cache::fits::{Asker, judges_room};
+use crate::place::cache::fits::Asker;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
-use crate::state::{Cluster, ResourceId, Row, Txn};
+use crate::place::numbers::Dimensions;
+use crate::state::{Cluster, Row, Txn};
 
 /// A pod to be placed, and its class.
 #[derive(Debug, Clone, Copy)]
@@ -48,10 +48,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) now: Time,
     pub(crate) members: Vec<Member<'a>>,
     pub(crate) classes: Vec<Class<'a>>,
-    /// The resources that are counted; the first dimension is the number of pods.
-    pub(crate) resources: Vec<ResourceId>,
-    /// How many dimensions there are.
-    pub(crate) width: usize,
+    pub(crate) dimensions: Dimensions,
     /// The row of each node, in the order of ties.
     pub(crate) rows: Arc<[Row]>,
     /// Whether those are all nodes of the cluster.
@@ -78,8 +75,7 @@ impl<'a> Problem<'a> {
             now,
             members: Vec::new(),
             classes: Vec::new(),
-            resources: Vec::new(),
-            width: 1,
+            dimensions: Dimensions::default(),
             whole: rows.is_none(),
             rows: rows.map_or_else(|| Arc::clone(&rooms.tree.rows), Into::into),
             rooms,
@@ -113,15 +109,9 @@ impl<'a> Problem<'a> {
     }
 
     fn add_class(&mut self, leaf: &'a PodGroup, shape: &'a Arc<PodShape>) -> usize {
-        let judges_room = judges_room(self.framework, shape);
+        let judges_room = self.framework.judges_room(shape);
         if judges_room {
-            for (name, _) in shape.requests.iter().filter(|(_, amount)| *amount > 0) {
-                if let Some(id) = self.cluster.resource(name)
-                    && !self.resources.contains(&id)
-                {
-                    self.resources.push(id);
-                }
-            }
+            self.dimensions.add(self.cluster, shape);
         }
         let asker = Asker { leaf, now: self.now };
         let fits = self.rooms.fits(self.cluster, self.framework, shape, asker);
@@ -137,19 +127,20 @@ impl<'a> Problem<'a> {
 
     /// Sets what classes take, and finds what is free.
     fn measure(&mut self) {
-        self.width = 1 + self.resources.len();
         for class in &mut self.classes {
-            let requests = &class.shape.requests;
-            let of = |id: &ResourceId| requests.of(self.cluster.resource_name(*id));
-            let judges_room = class.ask.first() == Some(&1);
-            class.ask.extend(
-                self.resources.iter().map(|id| if judges_room { of(id).max(0) } else { 0 }),
-            );
+            let judged = i64::from(class.ask == [1]);
+            let ask = self.dimensions.ask(self.cluster, class.shape);
+            class.ask = ask.map(|amount| amount * judged).collect();
         }
-        let resources = self.resources.iter().map(|id| Amount::Free(*id));
+        let resources = self.dimensions.resources.iter().map(|id| Amount::Free(*id));
         for amount in core::iter::once(Amount::Pods).chain(resources) {
             self.free.push(self.rooms.amount(self.cluster, amount));
         }
+    }
+
+    /// How many dimensions there are.
+    pub(crate) fn width(&self) -> usize {
+        self.dimensions.width()
     }
 
     /// Free amounts of a node, a dimension each.
@@ -204,16 +195,4 @@ impl<'a> Problem<'a> {
     pub(crate) fn leaf_of(&self, class: usize) -> &'a PodGroup {
         self.classes[class].leaf
     }
-}
-
-/// How often `ask` goes into `free`.
-#[inline]
-pub(crate) fn times(free: impl IntoIterator<Item = i64>, ask: &[i64]) -> u32 {
-    let mut least = MANY;
-    for (free, &ask) in free.into_iter().zip(ask) {
-        if ask > 0 {
-            least = least.min(if free < ask { 0 } else { free / ask });
-        }
-    }
-    least as u32
 }

@@ -91,7 +91,7 @@ pub(crate) fn lack(solver: &mut Solver<'_, '_>, part: usize, domain: usize) -> O
 
 fn resource(solver: &Solver<'_, '_>, dimension: usize) -> String {
     let model = &solver.model;
-    let name = |place: usize| model.cluster.resource_name(model.resources[place]);
+    let name = |place: usize| model.cluster.resource_name(model.dimensions.resources[place]);
     dimension.checked_sub(1).map_or(PODS, name).into()
 }
 

@@ -122,8 +122,7 @@ fn flatten<'a>(
 /// Pods (`None`) and the resources that members request, the scarcest first: by what the group
 /// takes at least, as a fraction of what is free on all nodes.
 fn dimensions(task: Task<'_>, root: &Requirement<'_>) -> Vec<Option<ResourceId>> {
-    let judged =
-        |pod: &Pod| task.framework.filters().iter().any(|filter| filter.declare(pod.shape()).room);
+    let judged = |pod: &Pod| task.framework.judges_room(pod.shape());
     let mut found = vec![None];
     for pod in task.group().all_pods().into_iter().filter(|pod| judged(pod)) {
         for (name, _) in pod.shape().requests.iter().filter(|(_, amount)| *amount > 0) {
@@ -152,7 +151,7 @@ fn dimensions(task: Task<'_>, root: &Requirement<'_>) -> Vec<Option<ResourceId>>
 fn free(task: Task<'_>, rows: &[Row], dimension: Option<ResourceId>) -> i64 {
     let views = rows.iter().filter_map(|&row| task.cluster.view(row));
     let amounts = views.map(|node| match dimension {
-        None => node.pod_limit().saturating_sub(node.pod_count()).max(0),
+        None => node.free_pods().max(0),
         Some(resource) => node.free(resource).max(0),
     });
     amounts.fold(0, i64::saturating_add)

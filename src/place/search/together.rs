@@ -104,7 +104,7 @@ fn kinds_of(model: &Problem<'_>) -> Option<(Vec<Kind>, Vec<Arc<ClaimSpec>>)> {
     let shared = names(model.members.iter().map(|member| member.pod));
     let mut specs: Vec<Arc<ClaimSpec>> = Vec::new();
     let mut place_of = |spec: &Arc<ClaimSpec>| {
-        let known = specs.iter().position(|own| Arc::ptr_eq(own, spec) || own == spec);
+        let known = specs.iter().position(|own| own == spec);
         known.unwrap_or_else(|| {
             specs.push(Arc::clone(spec));
             specs.len() - 1
@@ -150,7 +150,7 @@ fn kinds_of(model: &Problem<'_>) -> Option<(Vec<Kind>, Vec<Arc<ClaimSpec>>)> {
             kind.units += 1;
             continue;
         }
-        let mut ask = vec![0_i64; model.width];
+        let mut ask = vec![0_i64; model.width()];
         for member in &members {
             let class = &model.classes[model.members[*member].class];
             for (sum, ask) in ask.iter_mut().zip(&class.ask) {
@@ -237,7 +237,7 @@ impl Count<'_, '_> {
                 }
                 let mut more = units.clone();
                 more[at] += 1;
-                let mut taken = vec![0_i64; model.width];
+                let mut taken = vec![0_i64; model.width()];
                 let mut bundle = Vec::new();
                 for (kind, count) in kinds.iter().zip(&more) {
                     for (taken, ask) in taken.iter_mut().zip(&kind.ask) {

@@ -10,6 +10,7 @@ use super::pinned::{Home, home, leaders_of, running};
 use super::tiers::{DomainKey, DomainSense, keys};
 use crate::model::{Pod, PodGroup};
 use crate::place::error::PlaceError;
+use crate::place::numbers::{Leaf, least_sum};
 use crate::state::{Cluster, Row};
 
 /// A group or a slice, read from the request.
@@ -120,13 +121,51 @@ impl<'a> Requirement<'a> {
 
     /// The least that placing it takes of something.
     pub(crate) fn least(&self, of: &dyn Fn(&Pod) -> i64) -> i64 {
-        let each = |ask: &Requirement<'a>| ask.least(of) / i64::from(ask.weight.max(1));
-        let mut units: Vec<i64> = self.pods.iter().map(|pod| of(pod)).collect();
-        for ask in &self.inside {
-            units.extend(core::iter::repeat_n(each(ask), ask.weight as usize));
+        let own = self.pods.iter().map(|pod| (of(pod), 1));
+        let inside = self.inside.iter().map(|ask| {
+            let weight = i64::from(ask.weight);
+            (ask.least(of) / weight.max(1), weight)
+        });
+        least_sum(own.chain(inside), self.need.into())
+    }
+
+    /// The groups and slices inside, if all of them must be placed.
+    pub(crate) fn needed(&self) -> &[Requirement<'a>] {
+        if self.need >= self.all() { &self.inside } else { &[] }
+    }
+
+    /// The leaves and slices that are needed for certain, with pods by number of shape. A request
+    /// that lacks nothing places one pod at least.
+    pub(crate) fn leaves(
+        &self,
+        number: impl FnMut(&'a PodGroup, &'a Pod) -> Option<usize>,
+    ) -> Vec<Leaf> {
+        let (mut leaves, mut number) = (Vec::new(), number);
+        self.add_leaves(&mut number, &mut leaves);
+        if let ([leaf], true) = (&mut leaves[..], self.inside.is_empty()) {
+            leaf.need = leaf.need.max(1);
         }
-        units.sort_unstable();
-        units.iter().take(self.need as usize).fold(0, |sum, unit| sum.saturating_add(*unit))
+        leaves
+    }
+
+    fn add_leaves(
+        &self,
+        number: &mut impl FnMut(&'a PodGroup, &'a Pod) -> Option<usize>,
+        leaves: &mut Vec<Leaf>,
+    ) {
+        if self.inside.is_empty() {
+            let mut counts: Vec<(usize, i64)> = Vec::new();
+            for shape in self.pods.iter().filter_map(|pod| number(self.group, pod)) {
+                match counts.iter_mut().find(|(own, _)| *own == shape) {
+                    Some((_, count)) => *count += 1,
+                    None => counts.push((shape, 1)),
+                }
+            }
+            leaves.push(Leaf { need: self.need.into(), counts });
+        }
+        for inside in self.needed() {
+            inside.add_leaves(number, leaves);
+        }
     }
 
     /// The pods that must all be placed, with their groups.

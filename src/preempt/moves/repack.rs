@@ -164,7 +164,7 @@ impl<'t> Repack<'t> {
     pub(crate) fn has_room(&mut self, place: &Place) -> bool {
         let pod = pod_of(&mut self.pods, self.cluster, place.pod);
         let shape = pod.shape();
-        if !self.framework.filters().iter().any(|filter| filter.declare(shape).room) {
+        if !self.framework.judges_room(shape) {
             return true;
         }
         let Some(node) = self.txn.view(place.row) else { return false };
@@ -173,7 +173,7 @@ impl<'t> Repack<'t> {
             amount <= 0 || id.is_some_and(|id| node.free(id) >= amount)
         };
         let held = place.devices.as_ref();
-        node.pod_count() < node.pod_limit()
+        node.free_pods() > 0
             && shape.requests.iter().all(enough)
             && (held.is_none() || still_fit(node, &DeviceNeed::of(self.txn, shape), held))
     }

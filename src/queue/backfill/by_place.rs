@@ -15,8 +15,8 @@ use super::promise::{Found, Start};
 use super::reads::Reads;
 use super::running::Release;
 use crate::base::{Row, Time};
-use crate::model::PodShape;
-use crate::queue::groups::MemberState;
+use crate::queue::groups::Member;
+use crate::queue::line::shortage::shapes;
 use crate::queue::terms::ids::GroupId;
 use crate::state::{Cluster, Plan};
 
@@ -135,19 +135,11 @@ fn need(own: &mut BackfillLine, reads: Reads<'_>, id: GroupId) -> Option<Need> {
     if !root.groups.is_empty() || !root.gang_group.is_empty() || is_nominated {
         return None;
     }
-    let mut shapes: Vec<(&Arc<PodShape>, u64)> = Vec::new();
-    for member in queued.members().values() {
-        let pod = &member.pod();
-        if member.state() != MemberState::Pending || !pod.scheduling_gates.is_empty() {
-            return None;
-        }
-        let shape = pod.shape();
-        let known = shapes.iter_mut().find(|(own, _)| Arc::ptr_eq(own, shape) || *own == shape);
-        match known {
-            Some((_, count)) => *count += 1,
-            None => shapes.push((shape, 1)),
-        }
+    let mut members = queued.members().values();
+    if !members.all(Member::is_ready) {
+        return None;
     }
+    let mut shapes = shapes(queued.members().values().map(Member::pod));
     let least = u64::from(root.policy.minimum()).max(1);
     match &mut shapes[..] {
         [] => return None,
@@ -157,7 +149,7 @@ fn need(own: &mut BackfillLine, reads: Reads<'_>, id: GroupId) -> Option<Need> {
     }
     let BackfillLine { later, tally, .. } = own;
     let needs = shapes.into_iter().map(|(shape, count)| {
-        Some(ShapeNeed { count, ..later.need(reads, shape, tally.numbers_mut())? })
+        Some(ShapeNeed { count, ..later.need(reads, &shape, tally.numbers_mut())? })
     });
     let shapes = needs.collect::<Option<Vec<ShapeNeed>>>()?;
     let level = root.topology.require.as_deref().filter(|_| root.topology.prefer.is_none());

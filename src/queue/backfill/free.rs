@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::demand::Demand;
 use crate::base::Row;
-use crate::state::{Cluster, ResourceId};
+use crate::state::{Cluster, NodeView, ResourceId};
 
 /// Sums of the free resources of nodes. A node that has less than nothing free counts as full.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ pub(in crate::queue) fn free_by_row<'a>(
     Row::all(cluster.rows()).map(|row| {
         let node = cluster.view(row);
         let free = |id: &Option<ResourceId>| node.zip(*id).map_or(0, |(node, id)| node.free(id));
-        let pods = node.map_or(0, |node| node.pod_limit().saturating_sub(node.pod_count()));
+        let pods = node.map_or(0, NodeView::free_pods);
         Demand::of_amounts(core::iter::once(pods).chain(resources.iter().map(free)))
     })
 }

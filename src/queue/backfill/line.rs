@@ -147,7 +147,7 @@ impl Alike {
             let pod = member.pod();
             member.state() == MemberState::Pending
                 && pod.scheduling_gates.is_empty()
-                && (Arc::ptr_eq(pod.shape(), shape) || pod.shape() == shape)
+                && pod.shape() == shape
         });
         waits.then(|| Alike {
             shape: Arc::clone(shape),

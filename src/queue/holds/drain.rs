@@ -165,8 +165,7 @@ impl<'a> Drain<'a> {
                 (Some(node), Dimension::Pods) => {
                     let limit = node.pod_limit();
                     let kept = i64::try_from(own.len()).unwrap_or(i64::MAX);
-                    let free = limit.saturating_sub(node.pod_count()).max(0);
-                    (free, limit.saturating_sub(kept))
+                    (node.free_pods().max(0), limit.saturating_sub(kept))
                 }
                 (Some(node), Dimension::Devices(asked)) => devices(node, &asked.0, &asked.1),
             };
@@ -224,7 +223,7 @@ pub(in crate::queue) fn free_part(
     node: NodeView<'_>,
     shape: &PodShape,
 ) -> Option<(PodShape, Vec<Vec<u32>>)> {
-    if node.pod_count() >= node.pod_limit() {
+    if node.free_pods() <= 0 {
         return None;
     }
     let mut part = PodShape { existing_requests: [0, 0], ..PodShape::default() };

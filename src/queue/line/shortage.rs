@@ -177,10 +177,7 @@ pub(in crate::queue) fn shapes<'a>(
     let mut shapes: Vec<(Arc<PodShape>, u64)> = Vec::new();
     for pod in pods.filter(|pod| pod.scheduling_gates.is_empty()) {
         // Equal shapes are mostly neighbours, and mostly share one allocation.
-        let same = |(shape, _): &&mut (Arc<PodShape>, u64)| {
-            Arc::ptr_eq(shape, pod.shape()) || shape == pod.shape()
-        };
-        match shapes.iter_mut().rev().find(same) {
+        match shapes.iter_mut().rev().find(|(shape, _)| shape == pod.shape()) {
             Some((_, count)) => *count += 1,
             None => shapes.push((Arc::clone(pod.shape()), 1)),
         }

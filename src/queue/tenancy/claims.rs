@@ -83,9 +83,8 @@ impl GroupClaim {
         });
         for (_, member) in pending {
             let shape = member.pod().shape();
-            let own = sets.iter_mut().find(|(leaf, other, _)| {
-                *leaf == member.leaf() && (Arc::ptr_eq(other, shape) || **other == *shape)
-            });
+            let own =
+                sets.iter_mut().find(|(leaf, other, _)| *leaf == member.leaf() && *other == shape);
             let name = full_name(member.pod());
             match own {
                 Some((_, _, names)) => names.push(name),

@@ -4,7 +4,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use super::solver::{Choice, Solver};
-use crate::place::search::problem::times;
+use crate::place::numbers::times;
 
 /// Pods of which each takes `each` or more in a dimension: `need` must fit, `fits` do.
 #[derive(Debug, Clone, Copy)]
@@ -36,14 +36,14 @@ impl Solver<'_, '_> {
         let spare = own.all - own.need.min(own.all);
         let model = &*self.model;
         let ask = |class: usize| &model.classes[class].ask;
-        for dimension in 1..model.width {
+        for dimension in 1..model.width() {
             let mut sizes: Vec<i64> = kinds.iter().map(|kind| ask(kind.0)[dimension]).collect();
             sizes.sort_unstable();
             sizes.dedup();
             for each in sizes.into_iter().rev().filter(|each| *each > 0) {
                 let large = || kinds.iter().filter(|kind| ask(kind.0)[dimension] >= each);
                 let need = large().map(|kind| kind.1).sum::<u32>().saturating_sub(spare);
-                let least: Vec<i64> = (0..model.width)
+                let least: Vec<i64> = (0..model.width())
                     .map(|other| large().map(|kind| ask(kind.0)[other]).min().unwrap_or(0))
                     .collect();
                 let mut fits = 0;

@@ -70,7 +70,7 @@ impl<'m, 'a> Solver<'m, 'a> {
             choices: vec![Choice::Open; parts.parts.len()],
             slack: parts.parts.iter().map(|part| part.all.saturating_sub(part.need)).collect(),
             places: vec![NOWHERE; members],
-            taken: Taken::new(model.width),
+            taken: Taken::new(model.width()),
             dimensions: Vec::new(),
             never: FixedMap::default(),
             complete: true,
@@ -80,7 +80,7 @@ impl<'m, 'a> Solver<'m, 'a> {
         };
         solver.add_whole();
         let (least, sums) = (&parts.parts[0].least, &solver.domains[0].sums);
-        let mut dimensions: Vec<usize> = (0..solver.model.width).collect();
+        let mut dimensions: Vec<usize> = (0..solver.model.width()).collect();
         // needed / free, without fractions; the number of pods last among equals.
         dimensions.sort_by(|&a, &b| {
             let cross = |x: usize, y: usize| i128::from(least[x]) * i128::from(sums[y].max(1));

@@ -45,7 +45,7 @@ impl<'a> Solver<'_, 'a> {
     }
 
     fn add_own(&mut self, key: Option<usize>, path: Path, nodes: Vec<u32>) -> usize {
-        let mut sums = vec![0_i64; self.model.width];
+        let mut sums = vec![0_i64; self.model.width()];
         let mut members = RowSet::new(self.model.rows.len());
         for &node in &nodes {
             for (sum, free) in sums.iter_mut().zip(self.model.free(node)) {

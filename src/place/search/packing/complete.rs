@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 
 use super::instance::{Packing, Scale, take};
 use crate::base::hash::FixedMap;
-use crate::place::search::problem::times;
+use crate::place::numbers::times;
 
 /// Dimensions with more units than this are bounded by plain sums.
 const FINE: i64 = 2_048;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::instance::{Packing, Scale, take};
-use crate::place::search::problem::times;
+use crate::place::numbers::times;
 
 impl Packing {
     /// Fills bins demand by demand, in several orders.

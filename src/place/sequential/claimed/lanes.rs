@@ -28,7 +28,7 @@ impl LaneClaim<'_> {
     fn is_like(&self, other: &LaneClaim<'_>) -> bool {
         match (self, other) {
             (LaneClaim::Own(name, spec), LaneClaim::Own(other, their)) => {
-                name == other && (Arc::ptr_eq(spec, their) || spec == their)
+                name == other && spec == their
             }
             (LaneClaim::Shared(name, number, limited), LaneClaim::Shared(other, their, theirs)) => {
                 name == other && number == their && limited == theirs

@@ -104,7 +104,7 @@ impl QueuedGroup {
         let mut first = BTreeSet::new();
         for (seq, member) in ready() {
             let shape = member.pod().shape();
-            if !shapes.iter().any(|own| Arc::ptr_eq(own, shape) || *own == *shape) {
+            if !shapes.contains(shape) {
                 shapes.push(Arc::clone(shape));
                 first.insert(*seq);
             }

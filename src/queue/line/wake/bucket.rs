@@ -168,7 +168,7 @@ impl BucketKey {
     }
 
     fn capacity(&self, cluster: &Cluster, node: NodeView<'_>) -> u64 {
-        let pods = node.pod_limit().saturating_sub(node.pod_count());
+        let pods = node.free_pods();
         let capacity = self.request.as_ref().map_or(pods, |(resource, amount)| {
             let free = cluster.resource(resource).map_or(0, |id| node.free(id));
             pods.min(free / (*amount).max(1))
