@@ -162,7 +162,7 @@ impl Incremental for Rooms {
 fn main() -> std::process::ExitCode {
     common::cli::answer(USAGE, || {
         let cluster = house()?;
-        let gang = PodGroup::gang("solver", 4).pods(4, worker());
+        let gang = PodGroup::of("solver", 4, worker());
         let forms: [(&str, Arc<dyn ScorePlugin>); 4] = [
             ("closure", Arc::new(closure())),
             ("trait", Arc::new(Cool)),

@@ -80,8 +80,8 @@ const REQUEST: &str = "Request: 24 trainers with 2 GPUs each, every 8 of them in
     4 evaluators with 1 GPU each in one rack; all in one block, or none at all";
 
 fn workload() -> PodGroup {
-    let trainer = PodGroup::gang("trainer", 24).pods(24, Pod::new().request(GPU, 2));
-    let evaluator = PodGroup::gang("evaluator", 4).pods(4, Pod::new().request(GPU, 1));
+    let trainer = PodGroup::of("trainer", 24, Pod::new().request(GPU, 2));
+    let evaluator = PodGroup::of("evaluator", 4, Pod::new().request(GPU, 1));
     PodGroup::gang("workload", 2)
         .group(trainer.slice("rack", 8))
         .group(evaluator.require("rack"))

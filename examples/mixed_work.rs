@@ -102,22 +102,22 @@ fn mixed_work() -> Result<(), Box<dyn Error>> {
 
     say!("morning: two services");
     let now = Time::from_secs(0);
-    scheduler.handle_group(PodGroup::gang("web", 2).pods(2, web()), now)?;
+    scheduler.handle_group(PodGroup::of("web", 2, web()), now)?;
     start(&mut scheduler, now)?;
 
     say!("noon: they use 30 cores each");
     let now = Time::from_secs(4 * 3_600);
     report(&mut scheduler, 30, now)?;
-    scheduler.handle_group(PodGroup::gang("etl", 2).pods(2, batch()), now)?;
-    scheduler.handle_group(PodGroup::gang("train", 2).pods(2, batch()), now)?;
+    scheduler.handle_group(PodGroup::of("etl", 2, batch()), now)?;
+    scheduler.handle_group(PodGroup::of("train", 2, batch()), now)?;
     start(&mut scheduler, now)?;
 
     say!("night: they use 5");
     let now = Time::from_secs(16 * 3_600);
     report(&mut scheduler, 5, now)?;
     // A service and its batch work start together or not at all.
-    let search = PodGroup::gang("search", 1).pods(1, Pod::new().request(CPU, 8).priority(9_000));
-    let index = PodGroup::gang("index", 1).pods(1, batch());
+    let search = PodGroup::of("search", 1, Pod::new().request(CPU, 8).priority(9_000));
+    let index = PodGroup::of("index", 1, batch());
     scheduler.handle_group(PodGroup::gang("site", 2).group(search).group(index), now)?;
     start(&mut scheduler, now)
 }

@@ -23,7 +23,7 @@ fn what_if() -> Result<String, Box<dyn Error>> {
     let cluster = busy_cluster()?;
     let framework = Framework::default();
     let mut planner = Planner::new();
-    let gang = PodGroup::gang("trainer", 4).pods(4, Pod::new().request(GPU, 4));
+    let gang = PodGroup::of("trainer", 4, Pod::new().request(GPU, 4));
     let mut out = format!("A gang of 4 pods of 4 GPUs wants in. As it is:\n\n{}", draw(&cluster));
 
     let mut txn = cluster.txn();

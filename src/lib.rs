@@ -29,7 +29,7 @@
 //! let mut cluster = Cluster::new();
 //! cluster.add_node(Node::new("n1").capacity("cpu", 8))?;
 //! cluster.add_pod(Pod::new().name("batch").request("cpu", 6).on("n1"))?;
-//! let gang = PodGroup::gang("service", 2).pods(2, Pod::new().request("cpu", 2));
+//! let gang = PodGroup::of("service", 2, Pod::new().request("cpu", 2));
 //! let framework = Framework::default();
 //! assert!(!place_gang(&cluster, &framework, &gang)?.is_placed());
 //!

@@ -76,10 +76,10 @@ pub(crate) fn scene() -> Result<Scene, Box<dyn Error>> {
         Pod::new().request("cpu", cpu).request("memory", memory).request(GPU, gpus)
     };
     let gang = PodGroup::gang("rlhf", 4)
-        .group(PodGroup::gang("launcher", 1).pods(1, pod(4, "16Gi", 0)))
-        .group(PodGroup::gang("trainer", 8).pods(8, pod(64, "256Gi", 8)))
-        .group(PodGroup::gang("rollout", 12).pods(12, pod(16, "64Gi", 2)))
-        .group(PodGroup::gang("reward", 4).pods(4, pod(8, "32Gi", 1)));
+        .group(PodGroup::of("launcher", 1, pod(4, "16Gi", 0)))
+        .group(PodGroup::of("trainer", 8, pod(64, "256Gi", 8)))
+        .group(PodGroup::of("rollout", 12, pod(16, "64Gi", 2)))
+        .group(PodGroup::of("reward", 4, pod(8, "32Gi", 1)));
     Ok(Scene {
         title: "openb (Alibaba)".into(),
         source: "openb".into(),

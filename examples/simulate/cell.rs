@@ -243,7 +243,7 @@ impl Cell {
                     if self.model.has_devices() && milli > 0 {
                         pod = pod.device(DeviceRequest::share("gpu", "milli", milli));
                     }
-                    return PodGroup::gang(name, 1).pods(1, pod);
+                    return PodGroup::of(name, 1, pod);
                 }
                 let of = |count: u32| {
                     let pod = match job.milli {

@@ -14,7 +14,7 @@ pub(super) const MOST_NODES: u32 = 1 << 16;
 /// use phalanx::autoscale::{NodeTemplate, ScaleUpRequest};
 /// use phalanx::{Node, Pod, PodGroup};
 ///
-/// let gang = PodGroup::gang("trainer", 4).pods(4, Pod::new().request("nvidia.com/gpu", 8));
+/// let gang = PodGroup::of("trainer", 4, Pod::new().request("nvidia.com/gpu", 8));
 /// let node = Node::new("gpu").capacity("nvidia.com/gpu", 8);
 /// let request = ScaleUpRequest::new([&gang]).template(NodeTemplate::new(node, 10)).max_nodes(16);
 /// ```

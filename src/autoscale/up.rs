@@ -32,8 +32,8 @@ use crate::state::Cluster;
 /// let mut cluster = Cluster::builder().levels(["rack"]).build()?;
 /// cluster.add_node(Node::new("n1").capacity("gpu", 8).label("rack", "r1"))?;
 /// let worker = Pod::new().request("gpu", 8);
-/// let gang = PodGroup::gang("trainer", 4).pods(4, worker.clone()).require("rack");
-/// let single = PodGroup::gang("notebook", 1).pods(1, worker);
+/// let gang = PodGroup::of("trainer", 4, worker.clone()).require("rack");
+/// let single = PodGroup::of("notebook", 1, worker);
 ///
 /// let node = Node::new("gpu").capacity("gpu", 8).label("rack", "r2");
 /// let rack = Node::new("gpu-rack").capacity("gpu", 8);

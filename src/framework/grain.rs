@@ -83,7 +83,7 @@ use crate::state::LabelKey;
 /// }
 /// let framework = Framework::builder().filter(Fit).filter(TwoInARack).build()?;
 /// let mut planner = Planner::new();
-/// let gang = PodGroup::gang("db", 12).pods(12, Pod::new().label("app", "db"));
+/// let gang = PodGroup::of("db", 12, Pod::new().label("app", "db"));
 /// let request = Request::new(&gang).strategy(Strategy::Kubernetes);
 /// assert!(planner.place(&cluster, &framework, request)?.is_placed());
 /// // `Fit` judges each node once and then the one that has changed; the filter each rack likewise.

@@ -20,8 +20,7 @@ use crate::base::hash::{FixedMap, FixedState};
 /// ```
 /// use phalanx::{Pod, PodGroup};
 ///
-/// let gang = PodGroup::gang("trainer", 4)
-///     .pods(4, Pod::new().request("nvidia.com/gpu", 1))
+/// let gang = PodGroup::of("trainer", 4, Pod::new().request("nvidia.com/gpu", 1))
 ///     .require("rack");
 /// assert_eq!(gang.pods[3].name, "trainer-3");
 /// assert!(gang.check().is_ok());
@@ -273,7 +272,7 @@ impl PodGroup {
     /// let framework = Framework::builder().filter(Fit).filter(DeviceFit).build()?;
     ///
     /// let pair = Pod::new().device(DeviceRequest::whole("gpu", 2));
-    /// let gang = PodGroup::gang("pairs", 2).pods(2, pair).require_island();
+    /// let gang = PodGroup::of("pairs", 2, pair).require_island();
     /// let outcome = place_gang(&cluster, &framework, &gang)?;
     /// let islands: Vec<_> = outcome.plan().unwrap().islands().collect();
     /// assert_eq!(islands, [("default/pairs", "n1", "left")]);
@@ -608,7 +607,7 @@ fn precedes(pod: &Pod, next: &Pod) -> bool {
 /// use phalanx::model::Owner;
 /// use phalanx::{Pod, PodGroup};
 ///
-/// let gang = PodGroup::gang("train", 2).pods(2, Pod::new());
+/// let gang = PodGroup::of("train", 2, Pod::new());
 /// let gang = gang.owner(Owner::new("ada").group("research"));
 /// assert_eq!(gang.owner.user, "ada");
 /// ```
@@ -648,12 +647,12 @@ mod tests {
     #[test]
     fn unsound_trees_are_refused_by_name() {
         let pod = Pod::new();
-        let sound = PodGroup::gang("g", 1).pods(1, pod.clone());
+        let sound = PodGroup::of("g", 1, pod.clone());
         assert!(sound.check().is_ok());
         assert!(PodGroup::gang("g", 9).pods(1, pod.clone()).check().is_ok());
         for (group, field) in [
             (PodGroup::gang("g", 1), "pods"),
-            (PodGroup::gang("", 1).pods(1, pod.clone()), "name"),
+            (PodGroup::of("", 1, pod.clone()), "name"),
             (PodGroup::gang("g", 0).pods(1, pod.clone()), "policy.gang.minCount"),
             (sound.clone().group(sound.clone()), "pods"),
             (sound.clone().pod(pod.clone()), "pods.name"),

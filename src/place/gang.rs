@@ -16,7 +16,7 @@ use crate::state::roster::Roster;
 /// use phalanx::place::Gang;
 /// use phalanx::{Pod, PodGroup};
 ///
-/// let group = PodGroup::gang("trainer", 64).pods(64, Pod::new().request("cpu", 1));
+/// let group = PodGroup::of("trainer", 64, Pod::new().request("cpu", 1));
 /// let gang = Gang::new(group)?;
 /// assert_eq!((gang.members(), gang.shapes()), (64, 1));
 /// # Ok::<(), phalanx::ModelError>(())

@@ -67,12 +67,13 @@ fn method(strategy: Strategy) -> Method {
 /// for name in ["n1", "n2"] {
 ///     cluster.add_node(Node::new(name).capacity("nvidia.com/gpu", 8))?;
 /// }
-/// let gang = PodGroup::gang("trainer", 4).pods(4, Pod::new().request("nvidia.com/gpu", 4));
+/// let gang = PodGroup::of("trainer", 4, Pod::new().request("nvidia.com/gpu", 4));
 /// let framework = Framework::default();
 ///
 /// let outcome = place_gang(&cluster, &framework, &gang)?;
 /// cluster.commit(&framework, outcome.plan().expect("16 GPUs are enough"))?;
-/// assert!(!place_gang(&cluster, &framework, &PodGroup::gang("late", 1).pods(1, gang.pods[0].clone()))?.is_placed());
+/// let late = PodGroup::of("late", 1, gang.pods[0].clone());
+/// assert!(!place_gang(&cluster, &framework, &late)?.is_placed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn place_gang<'a>(

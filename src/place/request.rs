@@ -21,7 +21,7 @@ use crate::state::{Cluster, NodeView, Row};
 /// ```
 /// use phalanx::{Pod, PodGroup, Request, Time};
 ///
-/// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new());
+/// let gang = PodGroup::of("trainer", 2, Pod::new());
 /// let request = Request::new(&gang).now(Time::from_secs(60)).within("zone", "a");
 /// ```
 #[derive(Debug, Clone)]

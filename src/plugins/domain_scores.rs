@@ -118,7 +118,7 @@ mod tests {
         // Counts on b, where there is no device: left out of the sum.
         cluster.add_pod(Pod::new().name("p").request("cpu", 5).request("g/g", 4).on("b")).unwrap();
         let pod = Pod::new().request("cpu", 1).request("g/g", 2);
-        let group = PodGroup::gang("g", 2).pods(2, pod.clone());
+        let group = PodGroup::of("g", 2, pod.clone());
         let rows: Vec<Row> = cluster.nodes().map(NodeView::row).collect();
         let proposed: Vec<(&PodShape, Row)> = alloc::vec![(pod.shape(), rows[0]); 2];
         let mut cx = DomainContext::new(&cluster, &group, &rows, &proposed);

@@ -38,9 +38,9 @@ use crate::state::NodeView;
 /// let framework = DynamicResources::add_to(Framework::default().to_builder(), NoSelectors).build()?;
 /// let pod = || Pod::new().own_claim("gpus", ClaimSpec::new().request("all", DeviceDemand::of("gpu", 2)));
 ///
-/// let outcome = place_gang(&cluster, &framework, &PodGroup::gang("g", 2).pods(2, pod()))?;
+/// let outcome = place_gang(&cluster, &framework, &PodGroup::of("g", 2, pod()))?;
 /// cluster.commit(&framework, outcome.plan().unwrap())?;
-/// let third = PodGroup::gang("h", 1).pods(1, pod());
+/// let third = PodGroup::of("h", 1, pod());
 /// assert!(!place_gang(&cluster, &framework, &third)?.is_placed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

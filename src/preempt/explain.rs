@@ -117,7 +117,7 @@ impl PreemptingPlanner {
     ///     running.set_group(&group)?;
     /// }
     ///
-    /// let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("gpu", 4)).priority(1);
+    /// let gang = PodGroup::of("new", 1, Pod::new().request("gpu", 4)).priority(1);
     /// let request = Request::new(&gang).now(Time::from_secs(100));
     /// let mut planner = PreemptingPlanner::new();
     /// let why = planner.explain(&cluster, &Framework::default(), &running, request)?;

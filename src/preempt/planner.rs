@@ -37,7 +37,7 @@ use crate::state::{Cluster, NodeView};
 /// let mut running = RunningWork::new();
 /// running.set_group(&PodGroup::gang("old", 2).evicted_whole())?;
 ///
-/// let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("gpu", 4)).priority(1);
+/// let gang = PodGroup::of("new", 1, Pod::new().request("gpu", 4)).priority(1);
 /// let mut planner = PreemptingPlanner::new();
 /// let answer = planner.place(&cluster, &Framework::default(), &running, &gang)?;
 /// let Preemption::Preempt(preempt) = answer else { panic!("the cluster is full") };
@@ -127,7 +127,7 @@ impl PreemptingPlanner {
     ///     cluster.add_node(Node::new(name).capacity("gpu", 8))?;
     ///     cluster.add_pod(Pod::new().name(format!("old-{name}")).request("gpu", 4).on(name))?;
     /// }
-    /// let shape = PodGroup::gang("whole-node", 1).pods(1, Pod::new().request("gpu", 8));
+    /// let shape = PodGroup::of("whole-node", 1, Pod::new().request("gpu", 8));
     /// let request = PreemptionRequest::new(&shape).consolidation(Consolidation::new(1));
     /// let mut planner = PreemptingPlanner::new();
     /// let freed =

@@ -166,7 +166,7 @@ impl<A: Policy, B: Policy> Policy for (A, B) {
 ///     let pod = if name == "saves" { pod.label("checkpoint-seconds", "300") } else { pod };
 ///     cluster.add_pod(pod.on(format!("node-{name}")))?;
 /// }
-/// let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("gpu", 8)).priority(1);
+/// let gang = PodGroup::of("new", 1, Pod::new().request("gpu", 8)).priority(1);
 /// let policy = Checkpoints::new(LowerPriority, "checkpoint-seconds");
 /// let request = Request::new(&gang).now(Time::from_secs(1_000));
 /// let request = PreemptionRequest::new(request).policy(&policy);

@@ -38,7 +38,7 @@ impl PreemptionRequest<'_> {
     /// let mut running = RunningWork::new();
     /// running.set_group(&PodGroup::gang("old", 2).evicted_whole())?;
     ///
-    /// let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("gpu", 2)).priority(1);
+    /// let gang = PodGroup::of("new", 1, Pod::new().request("gpu", 2)).priority(1);
     /// let request = PreemptionRequest::new(Request::new(&gang).now(Time::from_secs(100)));
     /// let cost = request.cost_of(&cluster, &running, [("default", "a")])?;
     /// assert_eq!((cost.units, cost.pods, cost.work_lost), (1, 2, 80_000));
@@ -91,7 +91,7 @@ impl PreemptionRequest<'_> {
     ///     let pod = Pod::new().name(name).request("gpu", 4).priority(priority);
     ///     cluster.add_pod(pod.on("n"))?;
     /// }
-    /// let gang = PodGroup::gang("new", 1).pods(1, Pod::new().request("gpu", 8)).priority(1);
+    /// let gang = PodGroup::of("new", 1, Pod::new().request("gpu", 8)).priority(1);
     /// let request = PreemptionRequest::new(Request::new(&gang).strategy(Strategy::Search));
     /// let (framework, running) = (Framework::default(), RunningWork::new());
     /// let answer =

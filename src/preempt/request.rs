@@ -10,7 +10,7 @@ use crate::place::Request;
 /// use phalanx::preempt::{LowerPriority, PreemptionRequest, SameQueue};
 /// use phalanx::{Pod, PodGroup};
 ///
-/// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new()).priority(10);
+/// let gang = PodGroup::of("trainer", 2, Pod::new()).priority(10);
 /// let request = PreemptionRequest::new(&gang).policy(&(LowerPriority, SameQueue)).budget(10_000);
 /// ```
 #[derive(Debug, Clone)]
@@ -105,7 +105,7 @@ impl Policy for AnyUnit {
 /// use phalanx::preempt::{Consolidation, PreemptionRequest, SameQueue};
 /// use phalanx::{Pod, PodGroup};
 ///
-/// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new());
+/// let gang = PodGroup::of("trainer", 2, Pod::new());
 /// // At most three units of the gang's own queue move, and nothing is evicted.
 /// let moves = Consolidation::new(3).policy(&SameQueue);
 /// let request = PreemptionRequest::new(&gang).consolidation(moves);

@@ -47,7 +47,6 @@ pub struct Reclaim {
 /// The books are as before: the caller releases the victims and admits the claim.
 ///
 /// ```
-/// use phalanx::model::Amounts;
 /// use phalanx::preempt::{PreemptingPlanner, PreemptionRequest, RunningWork};
 /// use phalanx::quota::{Claim, Flavor, PodSet, Queue, Quota, Tenants};
 /// use phalanx::reclaim::reclaim;
@@ -60,9 +59,7 @@ pub struct Reclaim {
 ///     tenants.set_queue(Queue::leaf(team).parent("labs").quota("all", "gpu", Quota::nominal(4)))?;
 /// }
 /// let claim = |name: &str, queue: &str, gpus: i64| {
-///     let mut requests = Amounts::new();
-///     requests.set("gpu", gpus);
-///     Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
+///     Claim::new(name, queue).pods(PodSet::new("main", 1, [("gpu", gpus)]))
 /// };
 /// let mut cluster = Cluster::builder().levels(["rack"]).build()?;
 /// // The older jobs fill the first rack, and the newest is the first victim of quota.
@@ -75,7 +72,7 @@ pub struct Reclaim {
 ///     let assignment = tenants.decide(&own)?.assignment;
 ///     tenants.admit(&own, &assignment, since)?;
 /// }
-/// let gang = PodGroup::gang("train", 2).pods(2, Pod::new().request("gpu", 2)).require("rack");
+/// let gang = PodGroup::of("train", 2, Pod::new().request("gpu", 2)).require("rack");
 /// let gang = gang.queue("speech");
 /// // Quota alone names the two newest, which are in two racks: the gang would have no place.
 /// let own = claim("default/train", "speech", 4);

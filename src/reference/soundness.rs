@@ -79,12 +79,12 @@ use crate::state::{Assignment, Cluster, Plan};
 /// let mut cluster = Cluster::new();
 /// cluster.add_node(Node::new("n1").capacity("cpu", 8).label("rack", "a"))?;
 /// let framework = Framework::default();
-/// let gang = PodGroup::gang("g", 2).pods(2, Pod::new().request("cpu", 2)).require("rack");
+/// let gang = PodGroup::of("g", 2, Pod::new().request("cpu", 2)).require("rack");
 /// let outcome = place_gang(&cluster, &framework, &gang)?;
 /// let plan = outcome.plan().unwrap();
 /// is_sound(plan, &gang, &cluster, &framework)?;
 ///
-/// let larger = PodGroup::gang("g", 3).pods(3, Pod::new().request("cpu", 2)).require("rack");
+/// let larger = PodGroup::of("g", 3, Pod::new().request("cpu", 2)).require("rack");
 /// let unsound = is_sound(plan, &larger, &cluster, &framework).unwrap_err();
 /// assert_eq!(unsound.to_string(), "group default/g: 2 of a minimum of 3 members");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

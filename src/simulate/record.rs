@@ -52,7 +52,7 @@ type Sink<'a> = Box<dyn FnMut(&Record) + 'a>;
 /// let scheduler = Scheduler::new(cluster, Framework::default(), Settings::default());
 /// let mut lines = Vec::new();
 /// let mut recorder = Recorder::new(scheduler, |record: &Record| lines.push(record.clone()));
-/// let gang = PodGroup::gang("g", 1).pods(1, Pod::new().request("cpu", 1));
+/// let gang = PodGroup::of("g", 1, Pod::new().request("cpu", 1));
 /// recorder.handle(Input::Group(gang), Time::ZERO)?;
 /// assert!(recorder.poll_decision(Time::ZERO).is_some());
 /// drop(recorder);

@@ -32,7 +32,7 @@ use crate::state::{Assignment, Cluster, NodeView, Plan, Row};
 ///
 /// let mut lines = Vec::new();
 /// let mut recorder = Recorder::new(scheduler(spread.clone()), |line: &Record| lines.push(line.clone()));
-/// let gang = PodGroup::gang("g", 1).pods(1, Pod::new().request("cpu", 1));
+/// let gang = PodGroup::of("g", 1, Pod::new().request("cpu", 1));
 /// recorder.handle(Input::Group(gang), Time::ZERO)?;
 /// while recorder.poll_decision(Time::ZERO).is_some() {}
 /// drop(recorder);

@@ -69,7 +69,7 @@ pub(crate) struct PlanMember {
 ///
 /// let mut cluster = Cluster::builder().levels(["zone", "rack"]).build()?;
 /// cluster.add_node(Node::new("n1").capacity("cpu", 2).label("zone", "a").label("rack", "1"))?;
-/// let gang = PodGroup::gang("g", 2).pods(2, Pod::new().request("cpu", 1)).require("rack");
+/// let gang = PodGroup::of("g", 2, Pod::new().request("cpu", 1)).require("rack");
 /// let outcome = place_gang(&cluster, &Framework::default(), &gang)?;
 /// let domain = &outcome.plan().unwrap().confinements()[0];
 /// assert_eq!((domain.group(), domain.key()), ("default/g", "rack"));

@@ -189,7 +189,7 @@ mod tests {
 
     fn works(name: &str, app: &str) -> PodGroup {
         let pod = Pod::new().request("cpu", 6).label("app", app);
-        PodGroup::gang(name, 1).pods(1, pod)
+        PodGroup::of(name, 1, pod)
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub(super) fn run(own: &Workload, divide: usize, alike: bool) -> Result<Run, Que
     driver.submit(earlier)?;
     let gate = |number: usize| {
         let pod = objects::default_pod(number).scheduling_gate("later");
-        PodGroup::gang(format!("gated-{number}"), 1).pods(1, pod)
+        PodGroup::of(format!("gated-{number}"), 1, pod)
     };
     driver.submit((0..own.gated / divide).map(gate).collect())?;
     driver.settle()?;
@@ -151,7 +151,7 @@ fn churn(
     leaving: &mut impl Iterator<Item = (String, String)>,
 ) -> Result<(), QueueError> {
     let now = driver.now;
-    let one = |name: String, pod| PodGroup::gang(name, 1).pods(1, pod);
+    let one = |name: String, pod| PodGroup::of(name, 1, pod);
     match kind {
         Churn::None => {}
         Churn::Recreate if round % 2 == 0 => {

@@ -95,7 +95,7 @@ pub fn reservation(manifest: &Value, mode: Mode, now: Time) -> Result<Option<Boo
     if let Some(node) = there {
         stay_on(&mut pod, &node);
     }
-    let room = PodGroup::gang("reservation", 1).pods(1, pod);
+    let room = PodGroup::of("reservation", 1, pod);
     let mut booking = Booking::new(name, room, (from, until));
     spec.each("owners", |owner| {
         booking.owners.extend(owners(&owner)?);

@@ -63,7 +63,7 @@ impl DeviceSet {
 /// cluster.add_node(node)?;
 ///
 /// let one = Pod::new().device(DeviceRequest::whole("gpu", 3));
-/// let group = PodGroup::gang("three", 1).pods(1, one);
+/// let group = PodGroup::of("three", 1, one);
 /// let outcome = place_gang(&cluster, &Framework::default(), &group)?;
 /// assert!(outcome.plan().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -38,7 +38,7 @@ use crate::state::Cluster;
 /// for (name, rack) in [("n1", "a"), ("n2", "a"), ("n3", "b")] {
 ///     cluster.add_node(Node::new(name).capacity("cpu", 4).label("rack", rack))?;
 /// }
-/// let gang = PodGroup::gang("g", 3).pods(3, Pod::new().request("cpu", 3)).require("rack");
+/// let gang = PodGroup::of("g", 3, Pod::new().request("cpu", 3)).require("rack");
 /// let template = Node::new("new").capacity("cpu", 4);
 ///
 /// let why = explain(&cluster, &Framework::default(), &gang, Some(&template))?;

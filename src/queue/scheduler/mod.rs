@@ -102,7 +102,7 @@ use crate::state::Cluster;
 /// cluster.add_node(Node::new("n1").capacity("nvidia.com/gpu", 8))?;
 /// let mut scheduler = Scheduler::new(cluster, Framework::default(), Settings::default());
 ///
-/// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new().request("nvidia.com/gpu", 4));
+/// let gang = PodGroup::of("trainer", 2, Pod::new().request("nvidia.com/gpu", 4));
 /// scheduler.handle_group(gang, Time::from_secs(1))?;
 /// let Some(Decision::Bind { ticket, plan, .. }) = scheduler.poll_decision(Time::from_secs(1)) else {
 ///     panic!("there is room for it")
@@ -386,7 +386,7 @@ impl Scheduler {
     /// use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Time};
     ///
     /// let mut scheduler = Scheduler::new(Cluster::new(), Framework::default(), Settings::default());
-    /// let gang = PodGroup::gang("trainer", 2).pods(2, Pod::new().request("cpu", 4));
+    /// let gang = PodGroup::of("trainer", 2, Pod::new().request("cpu", 4));
     /// scheduler.handle_group(gang, Time::ZERO)?;
     /// while scheduler.poll_decision(Time::ZERO).is_some() {}
     ///

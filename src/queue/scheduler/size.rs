@@ -34,7 +34,7 @@ impl Scheduler {
     /// cluster.add_node(Node::new("n1").capacity("gpu", 8))?;
     /// let mut scheduler = Scheduler::new(cluster, Framework::default(), Settings::default());
     /// let now = Time::ZERO;
-    /// scheduler.handle_group(PodGroup::gang("g", 2).pods(2, Pod::new().request("gpu", 1)), now)?;
+    /// scheduler.handle_group(PodGroup::of("g", 2, Pod::new().request("gpu", 1)), now)?;
     /// let size = scheduler.desired_size("default/g", 6, now)?;
     /// assert_eq!((size.minimum, size.placed, size.desired), (2, 0, 6));
     /// # Ok::<(), phalanx::QueueError>(())

@@ -109,7 +109,7 @@ impl Scheduler {
                     name = format!("{}/{value}/{number}", spares.name);
                     confine(&mut pod, label, &value);
                 }
-                let room = PodGroup::gang("spare", 1).pods(1, pod);
+                let room = PodGroup::of("spare", 1, pod);
                 let booking = Booking::new(name.clone(), room, (now, Time::MAX));
                 let owner = BookingOwner::Repairs { queue: spares.queue.clone() };
                 bookings.insert(name, booking.owner(owner));

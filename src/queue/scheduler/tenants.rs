@@ -35,7 +35,7 @@ impl Scheduler {
     /// let mut scheduler = Scheduler::new(cluster, Framework::default(), Settings::default())
     ///     .with_tenants(tenants);
     /// let gang = |name| {
-    ///     let mut gang = PodGroup::gang(name, 2).pods(2, Pod::new().request("gpu", 2));
+    ///     let mut gang = PodGroup::of(name, 2, Pod::new().request("gpu", 2));
     ///     gang.queue = "vision".into();
     ///     gang
     /// };

@@ -26,7 +26,7 @@ use crate::model::{LabelSelector, PodGroup};
 /// let mut cluster = Cluster::new();
 /// cluster.add_node(Node::new("n1").capacity("gpu", 8))?;
 /// let mut scheduler = Scheduler::new(cluster, Framework::default(), Settings::default());
-/// let pods = |name| PodGroup::gang(name, 2).pods(2, Pod::new().request("gpu", 4));
+/// let pods = |name| PodGroup::of(name, 2, Pod::new().request("gpu", 4));
 /// let window = (Time::ZERO, Time::from_secs(3_600));
 /// let booking = Booking::new("friday", pods("room"), window)
 ///     .owner(BookingOwner::Group(ObjectName::new("default", "release")));

@@ -22,7 +22,7 @@ use crate::queue::terms::ids::Ticket;
 /// let mut cluster = Cluster::new();
 /// cluster.add_node(Node::new("n1").capacity("cpu", 8))?;
 /// let mut scheduler = Scheduler::new(cluster, Framework::default(), Settings::default());
-/// let pods = PodGroup::gang("a", 1).pods(1, Pod::new().request("cpu", 8));
+/// let pods = PodGroup::of("a", 1, Pod::new().request("cpu", 8));
 /// scheduler.handle_group(pods, Time::ZERO)?;
 /// let Some(Decision::Bind { ticket, .. }) = scheduler.poll_decision(Time::ZERO) else { panic!() };
 /// scheduler.handle_bound(ticket, Time::from_secs(1))?;

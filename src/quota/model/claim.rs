@@ -38,8 +38,10 @@ pub struct PodSet {
 
 impl PodSet {
     /// Pods that request so much together.
-    pub fn new(name: impl Into<String>, count: u32, requests: Amounts) -> PodSet {
-        PodSet { name: name.into(), count, requests, ..PodSet::default() }
+    ///
+    /// `requests` are [`Amounts`], or pairs as in `[("nvidia.com/gpu", 16)]`.
+    pub fn new(name: impl Into<String>, count: u32, requests: impl Into<Amounts>) -> PodSet {
+        PodSet { name: name.into(), count, requests: requests.into(), ..PodSet::default() }
     }
 
     /// Requests of some of the pods by resource, without the number of pods.
@@ -60,12 +62,10 @@ impl PodSet {
 /// Work that wants quota: a gang or a workload, charged whole.
 ///
 /// ```
-/// use phalanx::model::Amounts;
 /// use phalanx::quota::{Claim, PodSet};
 ///
-/// let mut requests = Amounts::new();
-/// requests.set("nvidia.com/gpu", 16);
-/// let claim = Claim::new("labs/train", "vision").pods(PodSet::new("main", 2, requests));
+/// let workers = PodSet::new("main", 2, [("nvidia.com/gpu", 16)]);
+/// let claim = Claim::new("labs/train", "vision").pods(workers);
 /// assert_eq!(claim.pod_sets.len(), 1);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -14,7 +14,6 @@ impl Default for Tenants {
     ///
     /// ```
     /// use phalanx::Time;
-    /// use phalanx::model::Amounts;
     /// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, Tenants};
     ///
     /// let mut tenants = Tenants::default();
@@ -23,9 +22,7 @@ impl Default for Tenants {
     ///     tenants.set_queue(Queue::leaf(team).parent("labs").quota("all", "gpu", Quota::nominal(8)))?;
     /// }
     /// let gang = |name: &str, queue: &str, gpus: i64| {
-    ///     let mut requests = Amounts::new();
-    ///     requests.set("gpu", gpus);
-    ///     Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
+    ///     Claim::new(name, queue).pods(PodSet::new("main", 1, [("gpu", gpus)]))
     /// };
     /// // `speech` is idle, so `vision` borrows.
     /// for name in ["one", "two", "three"] {
@@ -71,7 +68,6 @@ impl Tenants {
     ///
     /// ```
     /// use phalanx::Time;
-    /// use phalanx::model::Amounts;
     /// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, Tenants};
     ///
     /// let mut tenants = Tenants::kai();
@@ -80,9 +76,7 @@ impl Tenants {
     ///     tenants.set_queue(Queue::leaf(team).quota("all", "gpu", Quota::nominal(8)))?;
     /// }
     /// let gang = |name: &str, queue: &str, gpus: i64| {
-    ///     let mut requests = Amounts::new();
-    ///     requests.set("gpu", gpus);
-    ///     Claim::new(name, queue).priority(50).pods(PodSet::new("main", 1, requests))
+    ///     Claim::new(name, queue).priority(50).pods(PodSet::new("main", 1, [("gpu", gpus)]))
     /// };
     /// // `speech` is idle, so `vision` goes beyond what it deserves.
     /// for name in ["one", "two", "three"] {
@@ -115,7 +109,6 @@ impl Tenants {
     ///
     /// ```
     /// use phalanx::Time;
-    /// use phalanx::model::Amounts;
     /// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, ROOT_QUOTA, Tenants};
     ///
     /// let mut tenants = Tenants::koordinator();
@@ -126,9 +119,7 @@ impl Tenants {
     ///     tenants.set_queue(Queue::leaf(team).quota("all", "gpu", quota))?;
     /// }
     /// let gang = |name: &str, queue: &str, gpus: i64| {
-    ///     let mut requests = Amounts::new();
-    ///     requests.set("gpu", gpus);
-    ///     Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
+    ///     Claim::new(name, queue).pods(PodSet::new("main", 1, [("gpu", gpus)]))
     /// };
     /// let large = gang("large", "vision", 12);
     /// let decision = tenants.decide(&large)?;
@@ -159,7 +150,6 @@ impl Tenants {
     ///
     /// ```
     /// use phalanx::Time;
-    /// use phalanx::model::Amounts;
     /// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, Tenants};
     ///
     /// let mut tenants = Tenants::volcano_proportion();
@@ -169,9 +159,7 @@ impl Tenants {
     ///     tenants.set_queue(Queue::leaf(team).quota("all", "gpu", Quota::nominal(0)))?;
     /// }
     /// let gang = |name: &str, queue: &str, gpus: i64| {
-    ///     let mut requests = Amounts::new();
-    ///     requests.set("gpu", gpus);
-    ///     Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
+    ///     Claim::new(name, queue).pods(PodSet::new("main", 1, [("gpu", gpus)]))
     /// };
     /// for name in ["one", "two"] {
     ///     let claim = gang(name, "vision", 8);
@@ -210,7 +198,6 @@ impl Tenants {
     ///
     /// ```
     /// use phalanx::Time;
-    /// use phalanx::model::Amounts;
     /// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, Tenants};
     ///
     /// let mut tenants = Tenants::yunikorn();
@@ -220,9 +207,7 @@ impl Tenants {
     ///     tenants.set_queue(Queue::leaf(team).quota("all", "gpu", Quota::nominal(8)))?;
     /// }
     /// let gang = |name: &str, queue: &str, gpus: i64| {
-    ///     let mut requests = Amounts::new();
-    ///     requests.set("gpu", gpus);
-    ///     Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
+    ///     Claim::new(name, queue).pods(PodSet::new("main", 1, [("gpu", gpus)]))
     /// };
     /// for name in ["one", "two", "three", "four"] {
     ///     let claim = gang(name, "vision", 4);

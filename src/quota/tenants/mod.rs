@@ -46,7 +46,6 @@ use crate::Time;
 ///
 /// ```
 /// use phalanx::Time;
-/// use phalanx::model::Amounts;
 /// use phalanx::quota::{Claim, Flavor, AssignmentMode, PodSet, Queue, Quota, Tenants};
 ///
 /// let mut tenants = Tenants::kueue();
@@ -55,9 +54,7 @@ use crate::Time;
 ///     tenants.set_queue(Queue::leaf(team).parent("labs").quota("spot", "gpu", Quota::nominal(8)))?;
 /// }
 /// let gang = |name: &str, gpus: i64| {
-///     let mut requests = Amounts::new();
-///     requests.set("gpu", gpus);
-///     Claim::new(name, "vision").pods(PodSet::new("main", 1, requests))
+///     Claim::new(name, "vision").pods(PodSet::new("main", 1, [("gpu", gpus)]))
 /// };
 /// let large = gang("large", 12);
 /// let decision = tenants.decide(&large)?;

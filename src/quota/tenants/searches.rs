@@ -16,7 +16,6 @@ use crate::quota::model::queue::QueueKind;
 /// Kueue's searches on the books of tenants, one by one. [`Tenants::decide`] runs them together.
 ///
 /// ```
-/// use phalanx::model::Amounts;
 /// use phalanx::quota::{
 ///     Claim, Flavor, KueueSettings, AssignmentMode, PodSet, Queue, Quota, Searches, Tenants,
 /// };
@@ -25,9 +24,7 @@ use crate::quota::model::queue::QueueKind;
 /// let mut tenants = Tenants::kueue_with(settings.clone());
 /// tenants.set_flavor(Flavor::new("spot"));
 /// tenants.set_queue(Queue::leaf("vision").quota("spot", "gpu", Quota::nominal(8)))?;
-/// let mut requests = Amounts::new();
-/// requests.set("gpu", 4);
-/// let claim = Claim::new("train", "vision").pods(PodSet::new("main", 1, requests));
+/// let claim = Claim::new("train", "vision").pods(PodSet::new("main", 1, [("gpu", 4)]));
 /// let mut searches = Searches::new(&mut tenants, &settings);
 /// let assignment = searches.assign(&claim)?;
 /// assert_eq!(assignment.mode, AssignmentMode::Fit);

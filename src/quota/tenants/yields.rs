@@ -28,7 +28,6 @@ use crate::quota::model::claim::{HolderId, Usage};
 ///
 /// ```
 /// use phalanx::Time;
-/// use phalanx::model::Amounts;
 /// use phalanx::quota::{Claim, Flavor, PodSet, Queue, Quota, Tenants};
 ///
 /// let mut tenants = Tenants::default();
@@ -37,9 +36,7 @@ use crate::quota::model::claim::{HolderId, Usage};
 ///     tenants.set_queue(Queue::leaf(team).parent("labs").quota("all", "gpu", Quota::nominal(8)))?;
 /// }
 /// let gang = |name: &str, queue: &str| {
-///     let mut requests = Amounts::new();
-///     requests.set("gpu", 4);
-///     Claim::new(name, queue).pods(PodSet::new("main", 1, requests))
+///     Claim::new(name, queue).pods(PodSet::new("main", 1, [("gpu", 4)]))
 /// };
 /// let mut holders = Vec::new();
 /// for name in ["one", "two", "three", "four"] {
