@@ -43,7 +43,7 @@ fn median(times: &mut [Duration]) -> Duration {
 }
 
 fn kept() -> Taint {
-    Taint { key: "kept".into(), value: String::new(), effect: Effect::NoSchedule }
+    Taint::new("kept", "", Effect::NoSchedule)
 }
 
 fn node(index: usize) -> Node {

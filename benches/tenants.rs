@@ -55,10 +55,9 @@ fn world(queues: usize, tree: bool, rules: Rules, low: usize, high: usize) -> Te
         let queue = Queue::leaf(format!("q{at}"))
             .parent(parent)
             .quota("default", "cpu", Quota::nominal(10 * CPU))
-            .preemption(QueuePreemption {
-                reclaim_within_cohort: QueuePreemptionPolicy::Any,
-                ..QueuePreemption::default()
-            });
+            .preemption(
+                QueuePreemption::default().reclaim_within_cohort(QueuePreemptionPolicy::Any),
+            );
         tenants.set_queue(queue).expect("sound");
     }
     let cpu = tenants.intern("default", "cpu");
@@ -115,15 +114,9 @@ fn times<S, R>(
 fn head(claim: &Claim, tenants: &mut Tenants) -> (QueueId, Head) {
     let decision = tenants.decide(claim).expect("sound");
     let queue = tenants.tree().queue(QueueKind::Leaf, &claim.queue).expect("there");
-    let head = Head {
-        name: claim.name.clone(),
-        uid: String::new(),
-        priority: 0,
-        since: Time::ZERO,
-        usage: decision.assignment.usage,
-        level: decision.assignment.level,
-        preempts: !decision.victims.is_empty(),
-    };
+    let mut head = Head::new(claim.name.clone(), decision.assignment.usage);
+    head.level = decision.assignment.level;
+    head.preempts = !decision.victims.is_empty();
     (queue, head)
 }
 

@@ -51,11 +51,8 @@ impl Model {
         };
         let at = |list: &[u64], at: usize| list.get(at).copied().unwrap_or(0);
         let secs = |list: &[u64], index| Duration::from_secs(at(list, index).min(1 << 40));
-        let checkpoint = list("--checkpoint", 3)?.map(|list| Checkpointing {
-            every: secs(&list, 0),
-            save: secs(&list, 1),
-            restart: secs(&list, 2),
-        });
+        let checkpoint = list("--checkpoint", 3)?
+            .map(|list| Checkpointing::new(secs(&list, 0), secs(&list, 1), secs(&list, 2)));
         let users =
             list("--users", 2)?.map(|list| Users::new(at(&list, 0) as usize).think(secs(&list, 1)));
         let failures = list("--failures", 3)?;

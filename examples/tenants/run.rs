@@ -237,11 +237,9 @@ fn scheduler(dialect: Dialect, totals: &[(String, u64)], guaranteed: &[i64]) -> 
         tenants.set_queue(Queue::inner(root).quota("all", GPU, all)).expect("sound");
     }
     // Kueue reclaims where a queue says so; the others do not read it.
-    let reclaims = QueuePreemption {
-        reclaim_within_cohort: QueuePreemptionPolicy::Any,
-        within_cluster_queue: QueuePreemptionPolicy::LowerPriority,
-        ..QueuePreemption::default()
-    };
+    let reclaims = QueuePreemption::default()
+        .reclaim_within_cohort(QueuePreemptionPolicy::Any)
+        .within_cluster_queue(QueuePreemptionPolicy::LowerPriority);
     for ((name, _), own) in totals.iter().zip(guaranteed) {
         let queue = Queue::leaf(name.as_str()).parent(root).preemption(reclaims);
         tenants.set_queue(dialect.queue(queue, *own)).expect("sound");

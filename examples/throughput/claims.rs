@@ -164,13 +164,13 @@ fn cluster_of_parts(nodes: usize) -> Cluster {
         sets.name.push_str("-counters");
         for gpu in 0..2 {
             let set = format!("gpu-{gpu}");
-            sets.counters.push(CounterSet { name: set.clone(), counters: amount(7) });
+            sets.counters.push(CounterSet::new(&*set, amount(7)));
             for (sevenths, count) in [(4, 1), (3, 2), (1, 7)] {
                 for part in 0..count {
                     let mut device = SliceDevice::new(format!("gpu-{gpu}-{sevenths}g-{part}"));
                     device = device.attribute("sevenths", sevenths);
                     let counters = amount(sevenths);
-                    device.consumes.push(CounterUse { set: set.clone(), counters });
+                    device.consumes.push(CounterUse::new(&*set, counters));
                     slice = slice.device(device);
                 }
             }

@@ -10,6 +10,7 @@ use plain as source;
 /// The widest vectors that loops over columns use beyond those of the target that the crate is
 /// built for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum SimdLevel {
     /// The target's own: 128 bits on x86-64 without flags.
     #[default]

@@ -27,6 +27,7 @@ impl<'a> DeviceFacts<'a> {
 /// An expression that cannot be evaluated: it does not compile, or fails for a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("selector {:?}: {}", clip(.expression), clip(.reason))]
+#[non_exhaustive]
 pub struct SelectorFault {
     /// The expression.
     pub expression: String,

@@ -9,6 +9,7 @@ use super::selector::{LabelSelector, Requirement};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
+#[non_exhaustive]
 pub struct NodeAffinity {
     /// Must hold; `None` asks nothing, while a selector without terms matches no node.
     pub required: Option<NodeSelector>,
@@ -20,6 +21,7 @@ pub struct NodeAffinity {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
+#[non_exhaustive]
 pub struct NodeSelector {
     /// The terms; any one suffices.
     pub terms: Vec<NodeSelectorTerm>,
@@ -29,6 +31,7 @@ pub struct NodeSelector {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct NodeSelectorTerm {
     /// On the node's labels.
     pub match_expressions: Vec<Requirement>,
@@ -39,6 +42,7 @@ pub struct NodeSelectorTerm {
 /// A node term with the weight it adds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct PreferredNodeTerm {
     /// 1 to 100; 0 is ignored.
     pub weight: i32,
@@ -46,10 +50,18 @@ pub struct PreferredNodeTerm {
     pub preference: NodeSelectorTerm,
 }
 
+impl PreferredNodeTerm {
+    /// A term that adds a weight.
+    pub fn new(weight: i32, preference: NodeSelectorTerm) -> PreferredNodeTerm {
+        PreferredNodeTerm { weight, preference }
+    }
+}
+
 /// Company of pods, in a domain that nodes with equal values of a label form.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct PodAffinityTerm {
     /// The pods meant; `None` matches none.
     pub label_selector: Option<LabelSelector>,
@@ -71,6 +83,7 @@ impl PodAffinityTerm {
 /// A [`PodAffinityTerm`] with the weight it adds to (or, as anti-affinity, takes from) a score.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct WeightedPodAffinityTerm {
     /// 1 to 100.
     pub weight: i32,

@@ -89,6 +89,7 @@ pub struct PodGroup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", rename_all_fields = "camelCase"))]
+#[non_exhaustive]
 pub enum GroupPolicy {
     /// Any one; members come and go as they please.
     Basic {},
@@ -161,11 +162,19 @@ pub struct TopologyRequest {
 /// Every `size` members, in order, within one domain of a level.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Slice {
     /// The level.
     pub level: String,
     /// How many members a slice has.
     pub size: u32,
+}
+
+impl Slice {
+    /// Slices of so many members.
+    pub fn new(level: impl Into<String>, size: u32) -> Slice {
+        Slice { level: level.into(), size }
+    }
 }
 
 impl PodGroup {

@@ -74,11 +74,19 @@ pub struct Node {
 /// A container image that a node has.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Image {
     /// The names it is known by.
     pub names: Vec<String>,
     /// Its size in bytes.
     pub size: i64,
+}
+
+impl Image {
+    /// An image by its names.
+    pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>, size: i64) -> Image {
+        Image { names: names.into_iter().map(Into::into).collect(), size }
+    }
 }
 
 impl Node {

@@ -90,6 +90,7 @@ impl QosClass {
 /// Kubernetes' class of service, by requests and limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum KubernetesQos {
     /// Every container has limits of CPU and memory, and requests as much.
     Guaranteed,
@@ -102,6 +103,7 @@ pub enum KubernetesQos {
 /// A band of priorities: which resources a pod asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum PriorityBand {
     /// 3000 to 3999: what no pod has been promised.
     Free,

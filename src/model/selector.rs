@@ -13,6 +13,7 @@ use crate::base::clip::clip;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct LabelSelector {
     /// Labels that must be present with these values.
     pub match_labels: Labels,
@@ -40,6 +41,7 @@ impl LabelSelector {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct Requirement {
     /// The label's key; for `matchFields`, the field.
     pub key: String,
@@ -54,6 +56,7 @@ pub struct Requirement {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "String", into = "String"))]
+#[non_exhaustive]
 pub enum Operator {
     /// Present, with one of the values.
     In,

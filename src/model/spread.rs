@@ -49,6 +49,7 @@ fn ignore() -> NodeInclusion {
 /// The effect of a spread constraint on nodes that would break it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum WhenUnsatisfiable {
     /// Rejects them.
     DoNotSchedule,
@@ -59,6 +60,7 @@ pub enum WhenUnsatisfiable {
 /// Whether nodes that the pod could not use are counted as domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum NodeInclusion {
     /// Nodes the pod could not use are left out.
     Honor,

@@ -5,6 +5,7 @@ use alloc::string::String;
 /// A mark on a node that keeps pods away which do not tolerate it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Taint {
     /// The taint's key.
     pub key: String,
@@ -19,6 +20,7 @@ pub struct Taint {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "String", into = "String"))]
+#[non_exhaustive]
 pub enum Effect {
     /// Keeps new pods away.
     NoSchedule,
@@ -70,6 +72,7 @@ impl Taint {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
+#[non_exhaustive]
 pub struct Toleration {
     /// The key consented to; empty means any.
     pub key: String,
@@ -85,6 +88,7 @@ pub struct Toleration {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "String", into = "String"))]
+#[non_exhaustive]
 pub enum TolerationOperator {
     /// The values are equal. An empty operator means this.
     #[default]

@@ -50,6 +50,7 @@ pub struct NodeUsage {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct AggregatedUsage {
     /// Over how long.
     pub over: Duration,
@@ -63,6 +64,7 @@ pub struct AggregatedUsage {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct PodUsage {
     /// The namespace.
     pub namespace: String,
@@ -78,6 +80,7 @@ pub struct PodUsage {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct HostUsage {
     /// The name.
     pub name: String,
@@ -92,6 +95,7 @@ pub struct HostUsage {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct UsageThresholds {
     /// Limits of the whole node.
     pub node: Amounts,
@@ -105,6 +109,7 @@ pub struct UsageThresholds {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct AggregatedThresholds {
     /// In percent, by resource.
     pub thresholds: Amounts,
@@ -127,17 +132,17 @@ impl NodeUsage {
         NodeUsage { updated: Some(updated), node: Some(node), ..NodeUsage::default() }
     }
 
-    /// Adds what a pod uses.
+    /// Adds what a pod of a priority band, or of none, uses.
     #[must_use]
     pub fn pod(
         mut self,
         namespace: impl Into<String>,
         name: impl Into<String>,
-        band: PriorityBand,
+        band: impl Into<Option<PriorityBand>>,
         usage: Amounts,
     ) -> NodeUsage {
         let (namespace, name) = (namespace.into(), name.into());
-        self.pods.push(PodUsage { namespace, name, band: Some(band), usage });
+        self.pods.push(PodUsage { namespace, name, band: band.into(), usage });
         self
     }
 

@@ -38,6 +38,7 @@ pub struct NodeResourcesFitPlus {
 
 /// The usage of one resource that is liked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum ResourceStrategy {
     /// Nodes that have little left of it.
     MostAllocated,

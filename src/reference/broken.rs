@@ -9,6 +9,7 @@ use crate::model::ModelError;
 
 /// A plan that breaks promises.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unsound {
     /// The promises broken; at least one.
     pub broken: Vec<Broken>,

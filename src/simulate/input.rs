@@ -64,6 +64,7 @@ pub enum Input {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[allow(missing_docs, reason = "as those of the verdict")]
+#[non_exhaustive]
 pub enum PermitInput {
     Admit,
     Hold { until: Time },

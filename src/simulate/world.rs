@@ -45,6 +45,7 @@ pub struct Binding {
 /// A change of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
+#[non_exhaustive]
 pub enum NodeChange {
     /// The node fails, and with it every job that has a pod on it: those begin anew.
     Down(String),

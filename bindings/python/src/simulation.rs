@@ -62,11 +62,11 @@ impl Job {
         (inner.model, inner.user, inner.elastic) = (model, user, elastic);
         inner.after = after.iter().map(|name| ObjectName::new("default", name)).collect();
         if let Some((every, save, restart)) = checkpoint {
-            inner.checkpoint = Some(Checkpointing {
-                every: seconds("checkpoint[0]", every)?,
-                save: seconds("checkpoint[1]", save)?,
-                restart: seconds("checkpoint[2]", restart)?,
-            });
+            inner.checkpoint = Some(Checkpointing::new(
+                seconds("checkpoint[0]", every)?,
+                seconds("checkpoint[1]", save)?,
+                seconds("checkpoint[2]", restart)?,
+            ));
         }
         Ok(Job { inner })
     }

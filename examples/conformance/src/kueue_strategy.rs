@@ -221,7 +221,7 @@ impl Problem {
             .topology
             .slices
             .iter()
-            .map(|layer| Some(Slice { level: layer.level.clone(), size: layer.size? }))
+            .map(|layer| Some(Slice::new(&*layer.level, layer.size?)))
             .collect();
         let (Some(slices), Some(template), false) = (slices, template, shrinks) else {
             return Ok(None);
@@ -258,19 +258,18 @@ fn template(set: &KueuePodSet) -> Option<Pod> {
     let term = |expressions: &Vec<kueue::Expression>| {
         NodeSelectorTerm::labels(expressions.iter().map(|one| {
             let operator = format!("{:?}", one.operator).into();
-            Requirement { key: one.key.clone(), operator, values: one.values.clone() }
+            Requirement::new(&*one.key, operator, one.values.iter().cloned())
         }))
     };
     let mut affinity = NodeAffinity::default();
     if !set.affinity.required.is_empty() {
-        let terms = set.affinity.required.iter().map(term).collect();
-        affinity.required = Some(NodeSelector { terms });
+        affinity.required = Some(NodeSelector::any_of(set.affinity.required.iter().map(term)));
     }
     affinity.preferred = set
         .affinity
         .preferred
         .iter()
-        .map(|one| PreferredNodeTerm { weight: one.weight, preference: term(&one.expressions) })
+        .map(|one| PreferredNodeTerm::new(one.weight, term(&one.expressions)))
         .collect();
     if affinity != NodeAffinity::default() {
         pod = pod.node_affinity(affinity);
@@ -281,9 +280,11 @@ fn template(set: &KueuePodSet) -> Option<Pod> {
             kueue::KueueTolerationOperator::Exists => model::TolerationOperator::Exists,
             _ => return None,
         };
-        let effect = own.effect.clone().map(Into::into);
-        let (key, value) = (own.key.clone(), own.value.clone());
-        pod = pod.toleration(Toleration { key, operator, value, effect });
+        let mut toleration = Toleration::default();
+        (toleration.key, toleration.value) = (own.key.clone(), own.value.clone());
+        toleration.operator = operator;
+        toleration.effect = own.effect.clone().map(Into::into);
+        pod = pod.toleration(toleration);
     }
     Some(pod)
 }

@@ -9,6 +9,7 @@ use core::fmt;
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum FieldVerdict {
     /// It is in force.
     Honoured,

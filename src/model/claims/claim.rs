@@ -35,6 +35,7 @@ pub struct ResourceClaim {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
+#[non_exhaustive]
 pub struct ClaimSpec {
     /// Requests, in the order in which they are served.
     pub requests: Vec<ClaimRequest>,
@@ -45,6 +46,7 @@ pub struct ClaimSpec {
 /// One request of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ClaimRequest {
     /// The name; unique in the claim.
     pub name: String,
@@ -56,6 +58,7 @@ pub struct ClaimRequest {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum RequestChoice {
     /// Just this.
     Exactly(DeviceDemand),
@@ -66,6 +69,7 @@ pub enum RequestChoice {
 /// One alternative of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct SubRequest {
     /// The name; unique in the request.
     pub name: String,
@@ -116,6 +120,7 @@ impl Default for DeviceAmount {
 /// A constraint on several devices together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ClaimConstraint {
     /// The requests meant, as `request` or `request/alternative`; all if there are none.
     #[cfg_attr(feature = "serde", serde(default))]
@@ -142,6 +147,7 @@ pub enum AttributeRule {
 /// A claim of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct PodClaim {
     /// The name; unique in the pod.
     pub name: String,
@@ -175,6 +181,7 @@ pub enum ClaimSource {
 /// A request for a resource that a class of devices may serve.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ExtendedRequest {
     /// The resource.
     pub resource: String,

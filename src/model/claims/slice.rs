@@ -113,6 +113,7 @@ pub enum Attribute {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct DeviceCapacity {
     /// The amount.
     pub value: Quantity,
@@ -124,6 +125,7 @@ pub struct DeviceCapacity {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct RequestPolicy {
     /// The amount for a request that names none; `None` is all.
     pub default: Option<Quantity>,
@@ -156,6 +158,7 @@ pub enum PolicyRule {
 /// Counters that devices of a pool share.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct CounterSet {
     /// The name; unique in the pool.
     pub name: String,
@@ -166,11 +169,26 @@ pub struct CounterSet {
 /// The share of a counter set that a device uses up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct CounterUse {
     /// The name of the set.
     pub set: String,
     /// How much, by counter.
     pub counters: BTreeMap<String, Quantity>,
+}
+
+impl CounterSet {
+    /// Counters by their totals.
+    pub fn new(name: impl Into<String>, counters: BTreeMap<String, Quantity>) -> CounterSet {
+        CounterSet { name: name.into(), counters }
+    }
+}
+
+impl CounterUse {
+    /// A share of a set.
+    pub fn new(set: impl Into<String>, counters: BTreeMap<String, Quantity>) -> CounterUse {
+        CounterUse { set: set.into(), counters }
+    }
 }
 
 impl DeviceClass {

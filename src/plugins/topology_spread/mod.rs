@@ -45,6 +45,7 @@ pub struct PodTopologySpread {
 /// [`owner_selector`](crate::model::PodShape::owner_selector) means; a pod without one has no
 /// constraints.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum SpreadDefaults {
     /// The defaults of Kubernetes: both wishes, over `kubernetes.io/hostname` with skew 3 and over
     /// `topology.kubernetes.io/zone` with skew 5. A node that lacks a key is scored without it.

@@ -515,6 +515,7 @@ impl Default for PreemptionSettings {
 
 /// The view of a waiting group that a [`QueueOrder`] reads.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Waiting<'a> {
     /// The root group, without its pods.
     pub group: &'a crate::model::PodGroup,

@@ -181,6 +181,7 @@ pub enum AssignmentMode {
 
 /// The flavor of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FlavorChoice {
     /// The resource in the flavor.
     pub of: FlavorResource,
@@ -192,6 +193,7 @@ pub struct FlavorChoice {
 
 /// The assignment of one pod set.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PodSetAssignment {
     /// Number of the pod set in the claim.
     pub pod_set: usize,
@@ -205,6 +207,7 @@ pub struct PodSetAssignment {
 
 /// Flavors for a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QuotaAssignment {
     /// By pod set, in order; those behind one that gets no flavor are absent.
     pub pod_sets: SmallVec<[PodSetAssignment; 1]>,
@@ -215,6 +218,13 @@ pub struct QuotaAssignment {
     /// How far up the tree quota is borrowed from: the height of the lowest queue whose subtree
     /// suffices; 0 if nothing is borrowed.
     pub level: u32,
+}
+
+impl FlavorChoice {
+    /// A choice that ended at the last flavor of the group.
+    pub fn new(of: FlavorResource, mode: AssignmentMode) -> FlavorChoice {
+        FlavorChoice { of, mode, tried: None }
+    }
 }
 
 impl PodSetAssignment {
@@ -285,6 +295,7 @@ pub struct HolderId {
 
 /// A holder of quota that has to give it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub struct QuotaVictim {
     /// The holder.
     pub holder: HolderId,

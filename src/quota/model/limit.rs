@@ -98,6 +98,7 @@ impl UserLimit {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum Limited {
     /// A user, by name, also where the limit is that of [`ANYONE`].
     User(String),

@@ -124,6 +124,7 @@ impl Quota {
 /// A flavor in a group, with the quota of each resource.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct FlavorQuotas {
     /// The flavor.
     pub name: String,
@@ -146,6 +147,7 @@ impl FlavorQuotas {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub struct ResourceGroup {
     /// The resources.
     pub covered_resources: Vec<String>,
@@ -173,6 +175,7 @@ pub enum QueuePreemptionPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct BorrowWithinCohort {
     /// Whether claims of lower priority in other queues may be victims then.
     pub lower_priority: bool,
@@ -184,6 +187,7 @@ pub struct BorrowWithinCohort {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct QueuePreemption {
     /// Victims of the same queue.
     pub within_cluster_queue: QueuePreemptionPolicy,
@@ -193,10 +197,41 @@ pub struct QueuePreemption {
     pub borrow_within_cohort: BorrowWithinCohort,
 }
 
+impl BorrowWithinCohort {
+    /// Claims of lower priority may be victims, up to a priority if one is given.
+    pub fn lower_priority(max: Option<i64>) -> BorrowWithinCohort {
+        BorrowWithinCohort { lower_priority: true, max_priority_threshold: max }
+    }
+}
+
+impl QueuePreemption {
+    /// Sets who may be a victim in the same queue.
+    #[must_use]
+    pub fn within_cluster_queue(mut self, policy: QueuePreemptionPolicy) -> QueuePreemption {
+        self.within_cluster_queue = policy;
+        self
+    }
+
+    /// Sets who may be a victim in queues that use more than their own.
+    #[must_use]
+    pub fn reclaim_within_cohort(mut self, policy: QueuePreemptionPolicy) -> QueuePreemption {
+        self.reclaim_within_cohort = policy;
+        self
+    }
+
+    /// Sets the victims of a queue that will itself use more than its own.
+    #[must_use]
+    pub fn borrow_within_cohort(mut self, victims: BorrowWithinCohort) -> QueuePreemption {
+        self.borrow_within_cohort = victims;
+        self
+    }
+}
+
 /// The flavor that wins among those that a claim could have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase", default))]
+#[non_exhaustive]
 pub struct Fungibility {
     /// Whether the next flavor is tried where one needs borrowing (`TryNextFlavor`).
     pub try_next_when_borrowing: bool,
@@ -210,6 +245,7 @@ pub struct Fungibility {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "PascalCase"))]
+#[non_exhaustive]
 pub enum QueueingStrategy {
     /// Others behind it are tried.
     #[default]

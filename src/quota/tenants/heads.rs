@@ -21,6 +21,7 @@ use crate::quota::model::claim::Usage;
 
 /// The head of a queue, as it was decided on.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Head {
     /// The name of the claim.
     pub name: String,
@@ -36,6 +37,15 @@ pub struct Head {
     pub level: u32,
     /// Whether it needs victims.
     pub preempts: bool,
+}
+
+impl Head {
+    /// The head of a claim with its usage. It has waited since time zero and borrows nothing.
+    pub fn new(name: impl Into<String>, usage: Usage) -> Head {
+        let (name, uid) = (name.into(), String::new());
+        let (priority, since, level, preempts) = (0, Time::ZERO, 0, false);
+        Head { name, uid, priority, since, usage, level, preempts }
+    }
 }
 
 /// The place of a head in a set of them.

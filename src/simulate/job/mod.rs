@@ -53,6 +53,7 @@ pub struct Job {
 /// shrink saves and restarts at that moment, so that no work is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Checkpointing {
     /// How long it works from a start or a checkpoint to the next; zero is no checkpoint at all.
     pub every: Duration,
@@ -60,6 +61,13 @@ pub struct Checkpointing {
     pub save: Duration,
     /// How long it takes to start from a checkpoint.
     pub restart: Duration,
+}
+
+impl Checkpointing {
+    /// Saves after so long a time of work, with the time of a save and of a restart.
+    pub fn new(every: Duration, save: Duration, restart: Duration) -> Checkpointing {
+        Checkpointing { every, save, restart }
+    }
 }
 
 impl Job {

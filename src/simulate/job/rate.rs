@@ -64,6 +64,7 @@ impl Rate {
 
 /// The place of a member of a running job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Site {
     /// Its node.
     pub node: String,
@@ -73,6 +74,7 @@ pub struct Site {
 
 /// Another running job with members on nodes of a job.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Neighbour<'a> {
     /// The other job.
     pub job: &'a Job,

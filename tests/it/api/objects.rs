@@ -80,10 +80,8 @@ fn unlabelled_nodes_are_in_no_domain_and_still_usable() {
 
 #[test]
 fn malformed_selectors_match_nothing() {
-    let malformed = LabelSelector {
-        match_expressions: vec![Requirement::new("a/b/c", Operator::Exists, [""; 0])],
-        ..LabelSelector::default()
-    };
+    let malformed = LabelSelector::default();
+    let malformed = malformed.requirement(Requirement::new("a/b/c", Operator::Exists, [""; 0]));
     assert!(malformed.check().is_err());
     assert!(!malformed.matches(&Labels::from([("a/b/c".into(), "x".into())])));
     let text = r#"{"matchExpressions":[{"key":"k","operator":"Near","values":["v"]}]}"#;

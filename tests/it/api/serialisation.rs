@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use phalanx::model::{
     Amounts, Device, DeviceRequest, DisruptionMode, Effect, GroupPolicy, HostPort, Image,
-    IslandRule, LabelSelector, Labels, NodeAffinity, NodeInclusion, NodeSelector, NodeSelectorTerm,
-    Operator, PodAffinityTerm, PodShape, PreferredNodeTerm, Requirement, Slice, SpreadConstraint,
-    Taint, Toleration, TolerationOperator, TopologyRequest, WeightedPodAffinityTerm,
-    WhenUnsatisfiable, ZonePart, ZonePolicy,
+    IslandRule, LabelSelector, Labels, NodeAffinity, NodeInclusion, NodeSelectorTerm, Operator,
+    PodAffinityTerm, PodShape, Requirement, Slice, SpreadConstraint, Taint, Toleration,
+    TolerationOperator, TopologyRequest, WeightedPodAffinityTerm, WhenUnsatisfiable, ZonePart,
+    ZonePolicy,
 };
 use phalanx::place::{Domain, UnplacedKind};
 use phalanx::{
@@ -34,28 +34,22 @@ fn there_and_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T
 }
 
 fn selector() -> LabelSelector {
-    LabelSelector {
-        match_labels: Labels::from([("app".into(), "web".into())]),
-        match_expressions: [
-            (Operator::In, vec!["a", "b"]),
-            (Operator::NotIn, vec!["c"]),
-            (Operator::Exists, vec![]),
-            (Operator::DoesNotExist, vec![]),
-            (Operator::Gt, vec!["5"]),
-            (Operator::Lt, vec!["7"]),
-            (Operator::Unknown("Near".into()), vec!["x"]),
-        ]
-        .map(|(operator, values)| Requirement::new("key", operator, values))
-        .into(),
-    }
+    let rules = [
+        (Operator::In, vec!["a", "b"]),
+        (Operator::NotIn, vec!["c"]),
+        (Operator::Exists, vec![]),
+        (Operator::DoesNotExist, vec![]),
+        (Operator::Gt, vec!["5"]),
+        (Operator::Lt, vec!["7"]),
+        (Operator::Unknown("Near".into()), vec!["x"]),
+    ];
+    let rules = rules.map(|(operator, values)| Requirement::new("key", operator, values));
+    rules.into_iter().fold(LabelSelector::label("app", "web"), LabelSelector::requirement)
 }
 
 fn term() -> PodAffinityTerm {
-    PodAffinityTerm {
-        namespaces: vec!["team".into()],
-        namespace_selector: Some(LabelSelector::default()),
-        ..PodAffinityTerm::new("zone", selector())
-    }
+    let term = PodAffinityTerm::new("zone", selector()).namespace("team");
+    term.namespaces_by(LabelSelector::default())
 }
 
 fn device() -> Device {
@@ -64,10 +58,13 @@ fn device() -> Device {
 
 /// A pod with something in every field.
 fn full_pod() -> Pod {
-    let terms = NodeSelectorTerm {
-        match_expressions: selector().match_expressions,
-        match_fields: vec![Requirement::new("metadata.name", Operator::In, ["n1"])],
-    };
+    let terms = NodeSelectorTerm::labels(selector().match_expressions);
+    let terms = terms.field(Requirement::new("metadata.name", Operator::In, ["n1"]));
+    let mut tolerates = Toleration::equal("k", "v");
+    tolerates.operator = TolerationOperator::Unknown("Lt".into());
+    tolerates.effect = Some(Effect::Unknown("NoLunch".into()));
+    let mut lonely = term();
+    lonely.label_selector = None;
     let gpus = DeviceRequest::shares("gpu", 2, "compute", 250);
     let mut pod = Pod::new()
         .name("p")
@@ -81,19 +78,14 @@ fn full_pod() -> Pod {
         .request("memory", "1Gi")
         .label("app", "web")
         .node_selector("disk", "ssd")
-        .node_affinity(NodeAffinity {
-            required: Some(NodeSelector {
-                terms: vec![terms.clone(), NodeSelectorTerm::default()],
-            }),
-            preferred: vec![PreferredNodeTerm { weight: 9, preference: terms }],
-        })
+        .node_affinity(
+            NodeAffinity::new()
+                .require(terms.clone())
+                .require(NodeSelectorTerm::default())
+                .prefer(9, terms),
+        )
         .toleration(Toleration::exists("k"))
-        .toleration(Toleration {
-            key: "k".into(),
-            operator: TolerationOperator::Unknown("Lt".into()),
-            value: "v".into(),
-            effect: Some(Effect::Unknown("NoLunch".into())),
-        })
+        .toleration(tolerates)
         .spread(
             SpreadConstraint::new(1, "zone", selector())
                 .min_domains(2)
@@ -103,7 +95,7 @@ fn full_pod() -> Pod {
         )
         .spread(SpreadConstraint::new(3, "rack", LabelSelector::default()).preferred())
         .affinity(term())
-        .anti_affinity(PodAffinityTerm { label_selector: None, ..term() })
+        .anti_affinity(lonely)
         .host_port("UDP", 53)
         .device(gpus.model("A100").in_island("left").island(IslandRule::Required))
         .device(
@@ -118,7 +110,7 @@ fn full_pod() -> Pod {
     shape.owner_selector = Some(selector());
     shape.images = vec!["web:1".into()];
     shape.containers = 3;
-    let weighted = WeightedPodAffinityTerm { weight: 50, term: term() };
+    let weighted = WeightedPodAffinityTerm::new(50, term());
     shape.preferred_pod_affinity = vec![weighted.clone()];
     shape.preferred_pod_anti_affinity = vec![weighted];
     pod
@@ -139,7 +131,7 @@ fn full_node() -> Node {
         .device(device())
         .tie_rank(-3)
         .key(7);
-    node.images.push(Image { names: vec!["a".into(), "b".into()], size: 0 });
+    node.images.push(Image::new(["a", "b"], 0));
     node
 }
 
@@ -150,7 +142,7 @@ fn full_group() -> PodGroup {
     group.topology.require = Some("zone".into());
     group.topology.prefer = Some("rack".into());
     group.topology.highest = Some("zone".into());
-    group.topology.slices = vec![Slice { level: "rack".into(), size: 4 }];
+    group.topology.slices = vec![Slice::new("rack", 4)];
     group.topology.spread = Some("rack".into());
     group.topology.balanced = true;
     group.topology.ranked = true;

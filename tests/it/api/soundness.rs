@@ -4,7 +4,7 @@ use crate::support::budget;
 use crate::support::dice::Dice;
 use phalanx::model::{Device, DeviceRequest, Effect, GroupPolicy, IslandRule, Taint};
 use phalanx::plugins::{DeviceFit, Fit};
-use phalanx::reference::{Broken, Unsound, is_sound};
+use phalanx::reference::{Broken, is_sound};
 use phalanx::{
     Cluster, Framework, Node, Outcome, Plan, Planner, Pod, PodGroup, Request, Strategy, place_gang,
 };
@@ -72,7 +72,7 @@ fn broken(
     strategy: Strategy,
 ) -> Result<(), Vec<Broken>> {
     let request = Request::new(group).strategy(strategy);
-    is_sound(plan, request, cluster, &Framework::default()).map_err(|Unsound { broken }| broken)
+    is_sound(plan, request, cluster, &Framework::default()).map_err(|unsound| unsound.broken)
 }
 
 /// The only promise broken.

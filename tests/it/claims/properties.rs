@@ -84,14 +84,14 @@ fn built(world: &World) -> (Cluster, PodGroup) {
         let mut counters = slice.clone();
         counters.name.push_str("-counters");
         let amount = |amount: i64| [(String::from("parts"), Quantity::from(amount))].into();
-        counters.counters.push(CounterSet { name: "set".into(), counters: amount(world.counter) });
+        counters.counters.push(CounterSet::new("set", amount(world.counter)));
         cluster.set_resource_slice(counters);
         for (number, gpu) in gpus.iter().enumerate() {
             let mut device = SliceDevice::new(format!("gpu-{number}"))
                 .attribute("model", gpu.model as i64)
                 .attribute("island", gpu.island as i64);
             if gpu.parts > 0 {
-                device.consumes.push(CounterUse { set: "set".into(), counters: amount(gpu.parts) });
+                device.consumes.push(CounterUse::new("set", amount(gpu.parts)));
             }
             if let Some(memory) = gpu.memory {
                 device = device.capacity("memory", memory);

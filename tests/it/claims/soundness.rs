@@ -29,14 +29,14 @@ fn cluster() -> Cluster {
         slice.slice_count = 2;
         let mut counters = slice.clone();
         counters.name.push_str("-counters");
-        counters.counters.push(CounterSet { name: "set".into(), counters: amount(5) });
+        counters.counters.push(CounterSet::new("set", amount(5)));
         cluster.set_resource_slice(counters);
         for at in 0..6_i64 {
             let mut device = SliceDevice::new(format!("gpu-{at}"))
                 .attribute("island", at / 3)
                 .attribute("model", if at == 4 { "t4" } else { "h100" })
                 .capacity("memory", 80);
-            device.consumes.push(CounterUse { set: "set".into(), counters: amount(1) });
+            device.consumes.push(CounterUse::new("set", amount(1)));
             device.shareable = at == 3;
             if at == 5 {
                 device.taints.push(Taint::new("broken", "", Effect::NoSchedule));

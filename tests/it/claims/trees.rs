@@ -85,7 +85,7 @@ fn groups_of_a_tree_leave_each_other_their_devices() {
 fn a_claim_of_a_group_confines_it_to_the_nodes_that_reach_its_devices() {
     let mut cluster = cluster(&[("a", 1), ("b", 1)]);
     cluster.set_device_class(class("channel", "net.example.com"));
-    let rack = Requirement { key: "rack".into(), operator: Operator::In, values: vec!["b".into()] };
+    let rack = Requirement::new("rack", Operator::In, ["b"]);
     let nodes = NodeSelector::any_of([NodeSelectorTerm::labels([rack])]);
     let slice = ResourceSlice::new("fabric", "net.example.com", "fabric");
     let slice = slice.reached_by(NodeReach::Selector(nodes)).device(SliceDevice::new("channel-0"));

@@ -290,8 +290,7 @@ fn an_older_group_takes_quota_from_a_younger_one_of_its_queue() {
     {
         let mut tenants = Tenants::kueue();
         tenants.set_flavor(Flavor::new("all"));
-        let preemption =
-            QueuePreemption { within_cluster_queue: policy, ..QueuePreemption::default() };
+        let preemption = QueuePreemption::default().within_cluster_queue(policy);
         let queue = Queue::leaf("q").quota("all", GPU, Quota::nominal(2)).preemption(preemption);
         tenants.set_queue(queue).unwrap();
         let mut scheduler = scheduler(gpus(1, 8), preempts).with_tenants(tenants);

@@ -57,6 +57,7 @@ pub(crate) fn sketch(group: &PodGroup) -> String {
     let min = match group.policy {
         GroupPolicy::Basic {} => "any".to_owned(),
         GroupPolicy::Gang { min_count } => min_count.to_string(),
+        other => panic!("{other:?}"),
     };
     format!("{}[{min}: {}]", group.name, members.join(" "))
 }

@@ -43,7 +43,7 @@ fn node(dice: &mut Dice, name: u64) -> Node {
     }
     if dice.one_in(3) {
         let size = 100_000_000 * (1 + dice.roll(9) as i64);
-        node.images.push(Image { names: vec![dice.of(&["app:1", "app:2"]).into()], size });
+        node.images.push(Image::new([dice.of(&["app:1", "app:2"])], size));
     }
     node
 }
@@ -69,7 +69,7 @@ fn changed(dice: &mut Dice, mut node: Node) -> Node {
         _ => {
             node.images.clear();
             if dice.one_in(2) {
-                node.images.push(Image { names: vec!["app:1".into()], size: 300_000_000 });
+                node.images.push(Image::new(["app:1"], 300_000_000));
             }
         }
     }

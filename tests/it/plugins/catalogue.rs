@@ -2,9 +2,8 @@
 
 use phalanx::laws::{check_filter, check_framework, check_score};
 use phalanx::model::{
-    Effect, LabelSelector, Labels, NodeAffinity, NodeSelector, NodeSelectorTerm, Operator,
-    PodAffinityTerm, PodShape, PreferredNodeTerm, Requirement, SpreadConstraint, Taint, Toleration,
-    WeightedPodAffinityTerm,
+    Effect, LabelSelector, Labels, NodeAffinity, NodeSelectorTerm, Operator, PodAffinityTerm,
+    PodShape, Requirement, SpreadConstraint, Taint, Toleration, WeightedPodAffinityTerm,
 };
 use phalanx::plugins::{
     BalancedAllocation, Fit, InterPodAffinity, LeastAllocated, MostAllocated, NodeResourcesFitPlus,
@@ -68,14 +67,12 @@ fn shapes() -> Vec<PodShape> {
     let age = |operator, value: &str| {
         NodeSelectorTerm::labels([Requirement::new("gen", operator, [value])])
     };
-    let mut picky = batch().node_affinity(NodeAffinity {
-        required: Some(NodeSelector { terms: vec![age(Operator::Gt, "1")] }),
-        preferred: vec![PreferredNodeTerm { weight: 7, preference: age(Operator::In, "4") }],
-    });
+    let affinity = NodeAffinity::new().require(age(Operator::Gt, "1"));
+    let mut picky = batch().node_affinity(affinity.prefer(7, age(Operator::In, "4")));
     picky.shape_mut().images = vec!["app:1".into()];
     let mut sociable = web();
     let weighted =
-        |weight, key: &str, app: &str| WeightedPodAffinityTerm { weight, term: term(key, app) };
+        |weight, key: &str, app: &str| WeightedPodAffinityTerm::new(weight, term(key, app));
     sociable.shape_mut().preferred_pod_affinity = vec![weighted(50, "zone", "web")];
     sociable.shape_mut().preferred_pod_anti_affinity = vec![weighted(20, HOST, "batch")];
     let mut owned = web();

@@ -104,21 +104,19 @@ impl World {
         let policies = [QueuePreemptionPolicy::Any, QueuePreemptionPolicy::LowerPriority];
         let mut leaves = Vec::new();
         for number in 0..2 + dice.roll(3) {
-            let borrow = BorrowWithinCohort {
-                lower_priority: dice.one_in(2),
-                max_priority_threshold: dice.one_in(2).then(|| dice.roll(3) as i64),
-            };
+            let mut borrow = BorrowWithinCohort::default();
+            borrow.lower_priority = dice.one_in(2);
+            borrow.max_priority_threshold = dice.one_in(2).then(|| dice.roll(3) as i64);
             leaves.push(Leaf {
                 name: format!("q{number}"),
                 inner: (inner > 0 && !dice.one_in(4)).then(|| dice.roll(inner) as usize),
                 guarantee: amounts(&mut dice, 1, 9),
                 limit: dice.one_in(6).then(|| 4 + dice.roll(6) as i64),
                 weight: 1 + dice.roll(3),
-                policy: QueuePreemption {
-                    within_cluster_queue: QueuePreemptionPolicy::LowerPriority,
-                    reclaim_within_cohort: dice.of(&policies),
-                    borrow_within_cohort: borrow,
-                },
+                policy: QueuePreemption::default()
+                    .within_cluster_queue(QueuePreemptionPolicy::LowerPriority)
+                    .reclaim_within_cohort(dice.of(&policies))
+                    .borrow_within_cohort(borrow),
             });
         }
         let mut free: Vec<[i64; 2]> = nodes.iter().map(|(_, own)| *own).collect();

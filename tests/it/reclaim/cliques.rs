@@ -79,10 +79,7 @@ impl Clique {
 
     fn tenants(&self, mut tenants: Tenants) -> Tenants {
         tenants.set_flavor(Flavor::new("all"));
-        let reclaim = QueuePreemption {
-            reclaim_within_cohort: QueuePreemptionPolicy::Any,
-            ..QueuePreemption::default()
-        };
+        let reclaim = QueuePreemption::default().reclaim_within_cohort(QueuePreemptionPolicy::Any);
         for (name, promised) in QUEUES.iter().zip(self.promised) {
             let queue = Queue::leaf(*name).parent("all").preemption(reclaim);
             tenants.set_queue(queue.quota("all", "gpu", Quota::nominal(promised))).unwrap();

@@ -20,10 +20,7 @@ fn queues(mut tenants: Tenants, quota: &Quota, whole: bool) -> Tenants {
         let root = Queue::inner("root").quota("all", "gpu", Quota::nominal(8));
         tenants.set_queue(root).unwrap();
     }
-    let reclaim = QueuePreemption {
-        reclaim_within_cohort: QueuePreemptionPolicy::Any,
-        ..QueuePreemption::default()
-    };
+    let reclaim = QueuePreemption::default().reclaim_within_cohort(QueuePreemptionPolicy::Any);
     for team in TEAMS {
         let queue = Queue::leaf(team).parent("root").preemption(reclaim);
         tenants.set_queue(queue.quota("all", "gpu", quota.clone())).unwrap();

@@ -36,7 +36,7 @@ fn ends(results: &Results) -> Vec<Option<u64>> {
 }
 
 fn every(every: u64, save: u64, restart: u64) -> Checkpointing {
-    Checkpointing { every: secs(every), save: secs(save), restart: secs(restart) }
+    Checkpointing::new(secs(every), secs(save), secs(restart))
 }
 
 /// Changes of nodes at given seconds, the first first.
@@ -234,6 +234,7 @@ fn a_rack_fails_as_one_and_comes_back_as_one() {
                 assert_eq!(down.insert(name, at), None, "down twice");
             }
             NodeChange::Up(node) => assert!(down.remove(&node.name).is_some()),
+            other => panic!("{other:?}"),
         }
     }
     assert!(down.is_empty());

@@ -193,15 +193,7 @@ fn an_order_of_heads_is_empty_until_one_is_set_and_when_all_are_taken() {
     let mut tenants = Tenants::default();
     tenants.set_flavor(Flavor::new("f"));
     let queues = ["a", "b"].map(|name| tenants.set_queue(leaf(name, "one", 4)).expect("sound"));
-    let head = |name: &str| Head {
-        name: name.into(),
-        uid: String::new(),
-        priority: 0,
-        since: Time::ZERO,
-        usage: Usage::default(),
-        level: 0,
-        preempts: false,
-    };
+    let head = |name: &str| Head::new(name, Usage::default());
     let mut heads = tenants.heads();
     assert!(heads.is_empty());
     assert_eq!(heads.len(), 0);

@@ -27,10 +27,7 @@ fn world(mut tenants: Tenants, queues: usize, tree: bool) -> Tenants {
     let gpu = tenants.intern("all", "gpu");
     for at in 0..queues {
         let parent = if tree { format!("c{}", at / 10) } else { "root".into() };
-        let reclaims = QueuePreemption {
-            reclaim_within_cohort: QueuePreemptionPolicy::Any,
-            ..QueuePreemption::default()
-        };
+        let reclaims = QueuePreemption::default().reclaim_within_cohort(QueuePreemptionPolicy::Any);
         let queue = Queue::leaf(format!("q{at}")).parent(parent).preemption(reclaims);
         tenants.set_queue(queue.quota("all", "gpu", Quota::nominal(10))).expect("sound");
         for number in 0..if at % 2 == 0 { 1 } else { 3 } {

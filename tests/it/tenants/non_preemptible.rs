@@ -18,10 +18,7 @@ fn halves(mut tenants: Tenants) -> Tenants {
     tenants.set_flavor(Flavor::new("all"));
     let root = Queue::inner("root").quota("all", "gpu", Quota::nominal(12));
     tenants.set_queue(root).unwrap();
-    let reclaim = QueuePreemption {
-        reclaim_within_cohort: QueuePreemptionPolicy::Any,
-        ..QueuePreemption::default()
-    };
+    let reclaim = QueuePreemption::default().reclaim_within_cohort(QueuePreemptionPolicy::Any);
     for leaf in ["a", "b"] {
         let queue = Queue::leaf(leaf).parent("root").preemption(reclaim);
         let quota = Quota::nominal(6).deserved(6);

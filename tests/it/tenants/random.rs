@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use phalanx::Time;
 use phalanx::model::Amounts;
 use phalanx::quota::{
-    AssignmentMode, BorrowWithinCohort, Claim, Flavor, FlavorResource, Head, HolderId,
-    KueueSettings, PodSet, Queue, QueueId, QueueKind, QueuePreemption, QueuePreemptionPolicy,
-    QueueTree, Quota, Tenants, Usage, Weight,
+    AssignmentMode, Claim, Flavor, FlavorResource, Head, HolderId, KueueSettings, PodSet, Queue,
+    QueueId, QueueKind, QueuePreemption, QueuePreemptionPolicy, QueueTree, Quota, Tenants, Usage,
+    Weight,
 };
 
 use crate::support::dice::Dice;
@@ -60,14 +60,13 @@ fn leaf(dice: &mut Dice, at: usize) -> Queue {
         QueuePreemptionPolicy::LowerOrNewerEqualPriority,
         QueuePreemptionPolicy::Any,
     ];
-    queue.preemption(QueuePreemption {
-        within_cluster_queue: policies[dice.below(3)],
-        reclaim_within_cohort: [policies[0], policies[1], policies[3], policies[3]][dice.below(4)],
-        borrow_within_cohort: BorrowWithinCohort {
-            lower_priority: dice.one_in(3),
-            max_priority_threshold: dice.one_in(2).then(|| dice.below(4) as i64),
-        },
-    })
+    let mut preemption = QueuePreemption::default()
+        .within_cluster_queue(policies[dice.below(3)])
+        .reclaim_within_cohort([policies[0], policies[1], policies[3], policies[3]][dice.below(4)]);
+    let borrow = &mut preemption.borrow_within_cohort;
+    borrow.lower_priority = dice.one_in(3);
+    borrow.max_priority_threshold = dice.one_in(2).then(|| dice.below(4) as i64);
+    queue.preemption(preemption)
 }
 
 fn inner(dice: &mut Dice, at: usize) -> Queue {
@@ -343,15 +342,9 @@ fn heads_go_in_the_order_of_a_tournament_held_anew_for_each() {
             };
             let (used, wanted) = (usage(), usage());
             tenants.keep(id, &used, 1).expect("in range");
-            let head = Head {
-                name: format!("h{at}"),
-                uid: String::new(),
-                priority: dice.below(2) as i64,
-                since: Time::from_secs(dice.below(2) as u64),
-                usage: wanted,
-                level: 0,
-                preempts: false,
-            };
+            let mut head = Head::new(format!("h{at}"), wanted);
+            head.priority = dice.below(2) as i64;
+            head.since = Time::from_secs(dice.below(2) as u64);
             heads.push((id, head));
         }
         let plain = plain_order(&tenants, heads.clone());

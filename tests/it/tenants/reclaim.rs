@@ -8,8 +8,7 @@ use phalanx::queue::{
     Shortage, Ticket,
 };
 use phalanx::quota::{
-    BorrowWithinCohort, Claim, Flavor, PodSet, Queue, QueuePreemption, QueuePreemptionPolicy,
-    Quota, Tenants,
+    Claim, Flavor, PodSet, Queue, QueuePreemption, QueuePreemptionPolicy, Quota, Tenants,
 };
 use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, Scheduler, Time};
 
@@ -17,11 +16,10 @@ use super::scheduler::{at, cluster, gang, used};
 
 /// A queue that may take back what others borrow.
 fn lab(name: &str) -> Queue {
-    Queue::leaf(name).parent("labs").preemption(QueuePreemption {
-        within_cluster_queue: QueuePreemptionPolicy::LowerPriority,
-        reclaim_within_cohort: QueuePreemptionPolicy::Any,
-        borrow_within_cohort: BorrowWithinCohort::default(),
-    })
+    let preemption = QueuePreemption::default()
+        .within_cluster_queue(QueuePreemptionPolicy::LowerPriority)
+        .reclaim_within_cohort(QueuePreemptionPolicy::Any);
+    Queue::leaf(name).parent("labs").preemption(preemption)
 }
 
 /// The dialects, each with queues that may take back what others borrow.

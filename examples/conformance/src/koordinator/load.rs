@@ -104,11 +104,11 @@ fn over_time(value: Option<&Value>, settings: &mut LoadAware) -> Result<(), Stri
 }
 
 fn thresholds_over_time(fields: &mut Fields<'_>) -> Result<AggregatedThresholds, String> {
-    Ok(AggregatedThresholds {
-        thresholds: percentages(fields.maybe("UsageThresholds"))?,
-        measure: fields.text_or_empty("UsageAggregationType")?.into(),
-        over: objects::duration(fields.maybe("UsageAggregatedDuration").unwrap_or(&Value::Null))?,
-    })
+    let mut own = AggregatedThresholds::default();
+    own.thresholds = percentages(fields.maybe("UsageThresholds"))?;
+    own.measure = fields.text_or_empty("UsageAggregationType")?.into();
+    own.over = objects::duration(fields.maybe("UsageAggregatedDuration").unwrap_or(&Value::Null))?;
+    Ok(own)
 }
 
 pub(super) fn expired(case: &mut Case<'_>) -> Result<(), Stop> {
@@ -130,11 +130,9 @@ pub(super) fn filter(case: &mut Case<'_>) -> Result<(), Stop> {
     }
     settings.thresholds.prod = percentages(input.maybe("prodUsageThresholds"))?;
     over_time(input.maybe("aggregated"), &mut settings)?;
-    let mut own = UsageThresholds {
-        node: percentages(input.maybe("customUsageThresholds"))?,
-        prod: percentages(input.maybe("customProdUsageThresholds"))?,
-        aggregated: None,
-    };
+    let mut own = UsageThresholds::default();
+    own.node = percentages(input.maybe("customUsageThresholds"))?;
+    own.prod = percentages(input.maybe("customProdUsageThresholds"))?;
     if let Some(value) = input.maybe("customAggregatedUsage") {
         let mut fields = Fields::new("customAggregatedUsage", value)?;
         own.aggregated = Some(thresholds_over_time(&mut fields)?);

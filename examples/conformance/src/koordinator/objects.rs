@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phalanx::model::{
-    AggregatedUsage, Amounts, HostUsage, KubernetesQos, Labels, NodeUsage, PodUsage, PriorityBand,
+    AggregatedUsage, Amounts, HostUsage, KubernetesQos, Labels, NodeUsage, PriorityBand,
 };
 use phalanx::{Pod, Quantity, Time};
 use serde_json::Value;
@@ -279,8 +279,10 @@ fn aggregated(value: &Value) -> Result<Vec<AggregatedUsage>, String> {
     let over = duration(fields.maybe("Duration").unwrap_or(&Value::Null))?;
     let mut usages = Vec::new();
     for (measure, value) in fields.entries("Usage")? {
-        let usage = resource_list(Some(value))?.unwrap_or_default();
-        usages.push(AggregatedUsage { over, measure: measure.into(), usage });
+        let mut own = AggregatedUsage::default();
+        (own.over, own.measure) = (over, measure.into());
+        own.usage = resource_list(Some(value))?.unwrap_or_default();
+        usages.push(own);
     }
     fields.end()?;
     Ok(usages)
@@ -320,19 +322,21 @@ pub(super) fn node_metric(value: &Value) -> Result<NodeUsage, String> {
     for value in status.list("PodsMetric")? {
         let mut pod = Fields::new("PodsMetric", value)?;
         pod.pass(&["QoS"]);
-        let (name, namespace) = (pod.text("Name")?.into(), pod.text_or_empty("Namespace")?.into());
+        let (name, namespace) = (pod.text("Name")?, pod.text_or_empty("Namespace")?);
         let band = band(pod.text_or_empty("Priority")?)?;
         let own = resource_list(pod.maybe("PodUsage"))?.unwrap_or_default();
         pod.end()?;
-        usage.pods.push(PodUsage { namespace, name, band, usage: own });
+        usage = usage.pod(namespace, name, band, own);
     }
     for value in status.list("HostApplicationMetric")? {
         let mut own = Fields::new("HostApplicationMetric", value)?;
         own.pass(&["QoS"]);
-        let (name, band) = (own.text("Name")?.into(), band(own.text_or_empty("Priority")?)?);
-        let amounts = resource_list(own.maybe("Usage"))?.unwrap_or_default();
+        let mut host = HostUsage::default();
+        host.name = own.text("Name")?.into();
+        host.band = band(own.text_or_empty("Priority")?)?;
+        host.usage = resource_list(own.maybe("Usage"))?.unwrap_or_default();
         own.end()?;
-        usage.host_applications.push(HostUsage { name, band, usage: amounts });
+        usage.host_applications.push(host);
     }
     if let Some(value) = status.maybe("ProdReclaimableMetric") {
         let mut metric = Fields::new("ProdReclaimableMetric", value)?;

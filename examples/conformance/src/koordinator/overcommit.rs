@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use phalanx::model::{
-    Amounts, CalculatePolicy, KubernetesQos, NodePod, NodeUsage, Overcommit, PodUsage,
-    PriorityBand, QosClass,
+    Amounts, CalculatePolicy, KubernetesQos, NodePod, NodeUsage, Overcommit, PriorityBand, QosClass,
 };
 use serde_json::{Value, json};
 
@@ -84,8 +83,7 @@ fn shared_usage() -> NodeUsage {
     let mut usage = NodeUsage::new(objects::asked_at(), amounts(50, 55));
     usage.system = amounts(7, 12);
     for (name, cpu) in [("podA", 11), ("podB", 10), ("podC", 22)] {
-        let (namespace, name) = ("test".into(), name.into());
-        usage.pods.push(PodUsage { namespace, name, band: None, usage: amounts(cpu, cpu) });
+        usage = usage.pod("test", name, None, amounts(cpu, cpu));
     }
     usage
 }

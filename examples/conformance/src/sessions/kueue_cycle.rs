@@ -86,16 +86,12 @@ pub fn cycle(
             ends.insert(at, End::NoRoom);
             continue;
         }
-        let head = Head {
-            name: claim.name.clone(),
-            uid: claim.uid.clone(),
-            priority: claim.priority,
-            since: claim.created,
-            usage: decision.assignment.usage.clone(),
-            level: decision.assignment.level,
-            preempts: decision.assignment.mode == AssignmentMode::Preempt
-                && !decision.victims.is_empty(),
-        };
+        let mut head = Head::new(claim.name.clone(), decision.assignment.usage.clone());
+        head.uid.clone_from(&claim.uid);
+        (head.priority, head.since) = (claim.priority, claim.created);
+        head.level = decision.assignment.level;
+        head.preempts =
+            decision.assignment.mode == AssignmentMode::Preempt && !decision.victims.is_empty();
         order.set(tenants, queue, head);
         decisions.insert(queue, (at, decision));
     }
@@ -258,7 +254,7 @@ impl Turn<'_> {
             self.result.admitted.push((self.claim.name.clone(), decision.assignment));
             return Ok(End::Admitted);
         }
-        for QuotaVictim { holder, reason } in decision.victims {
+        for QuotaVictim { holder, reason, .. } in decision.victims {
             let name = self.tenants.holder(holder).map_or("", |holder| &holder.name);
             self.result.evicted.push((name.into(), reason));
             self.claimed.push(holder);

@@ -63,7 +63,7 @@ pub(super) fn targets(Case { rules, input, expect }: Case<'_, '_>) -> Result<(),
             let of = world.tenants.intern(choice.text("flavor")?, resource);
             let mode = world::mode(choice.text("mode")?)?;
             choice.end()?;
-            own.flavors.push(FlavorChoice { of, mode, tried: None });
+            own.flavors.push(FlavorChoice::new(of, mode));
             own.requests.push(requests.of(resource));
             *sums.entry(of).or_default() += requests.of(resource);
         }

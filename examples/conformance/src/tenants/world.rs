@@ -7,8 +7,8 @@ use phalanx::model::{
     Amounts, LabelSelector, Labels, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration,
 };
 use phalanx::quota::{
-    AssignmentMode, BorrowWithinCohort, Claim, FairStrategy, Flavor, FlavorQuotas, Fungibility,
-    HeadRules, KueueSettings, LossReason, PodSet, Queue, QueueId, QueueKind, QueuePreemption,
+    AssignmentMode, Claim, FairStrategy, Flavor, FlavorQuotas, Fungibility, HeadRules,
+    KueueSettings, LossReason, PodSet, Queue, QueueId, QueueKind, QueuePreemption,
     QueuePreemptionPolicy, QueueingStrategy, Quota, ResourceGroup, Searches, Tenants, Usage,
     VictimReason, Weight, effective_priority,
 };
@@ -451,7 +451,7 @@ fn affinity(value: &Value) -> Result<Option<NodeSelector>, String> {
         term.end()?;
     }
     fields.end()?;
-    Ok(Some(NodeSelector { terms }))
+    Ok(Some(NodeSelector::any_of(terms)))
 }
 
 fn requirements(list: &[Value]) -> Result<Vec<Requirement>, String> {
@@ -566,21 +566,18 @@ pub(super) fn policy(name: &str) -> Result<QueuePreemptionPolicy, String> {
 
 fn preemption(value: &Value) -> Result<QueuePreemption, String> {
     let mut fields = Fields::new("preemption", value)?;
-    let mut preemption = QueuePreemption {
-        within_cluster_queue: policy(fields.text_or_empty("withinClusterQueue")?)?,
-        reclaim_within_cohort: policy(fields.text_or_empty("reclaimWithinCohort")?)?,
-        borrow_within_cohort: BorrowWithinCohort::default(),
-    };
+    let mut preemption = QueuePreemption::default()
+        .within_cluster_queue(policy(fields.text_or_empty("withinClusterQueue")?)?)
+        .reclaim_within_cohort(policy(fields.text_or_empty("reclaimWithinCohort")?)?);
     if let Some(value) = fields.maybe("borrowWithinCohort") {
         let mut borrow = Fields::new("borrowWithinCohort", value)?;
-        preemption.borrow_within_cohort = BorrowWithinCohort {
-            lower_priority: match borrow.text_or_empty("policy")? {
-                "" | "Never" => false,
-                "LowerPriority" => true,
-                other => return Err(format!("borrowWithinCohort.policy: {other:?} is not known")),
-            },
-            max_priority_threshold: borrow.integer("maxPriorityThreshold")?,
+        let own = &mut preemption.borrow_within_cohort;
+        own.lower_priority = match borrow.text_or_empty("policy")? {
+            "" | "Never" => false,
+            "LowerPriority" => true,
+            other => return Err(format!("borrowWithinCohort.policy: {other:?} is not known")),
         };
+        own.max_priority_threshold = borrow.integer("maxPriorityThreshold")?;
         borrow.end()?;
     }
     fields.end()?;
@@ -595,14 +592,13 @@ pub(super) fn fungibility(value: &Value) -> Result<Fungibility, String> {
         "MayStopSearch" | "Borrow" | "Preempt" => Ok(false),
         other => Err(format!("{name}: {other:?} is not known")),
     };
-    let result = Fungibility {
-        try_next_when_borrowing: next("whenCanBorrow", false)?,
-        stop_when_preempting: !next("whenCanPreempt", true)?,
-        preemption_over_borrowing: match fields.text_or_empty("preference")? {
-            "" | "BorrowingOverPreemption" => false,
-            "PreemptionOverBorrowing" => true,
-            other => return Err(format!("preference: {other:?} is not known")),
-        },
+    let mut result = Fungibility::default();
+    result.try_next_when_borrowing = next("whenCanBorrow", false)?;
+    result.stop_when_preempting = !next("whenCanPreempt", true)?;
+    result.preemption_over_borrowing = match fields.text_or_empty("preference")? {
+        "" | "BorrowingOverPreemption" => false,
+        "PreemptionOverBorrowing" => true,
+        other => return Err(format!("preference: {other:?} is not known")),
     };
     fields.end()?;
     Ok(result)
@@ -631,10 +627,10 @@ fn groups(list: &[Value]) -> Result<Vec<ResourceGroup>, String> {
             flavor.end()?;
         }
         fields.end()?;
-        Ok(ResourceGroup {
-            covered_resources: covered.into_iter().map(Into::into).collect(),
-            flavors,
-        })
+        let mut group = ResourceGroup::default();
+        group.covered_resources = covered.into_iter().map(Into::into).collect();
+        group.flavors = flavors;
+        Ok(group)
     };
     list.iter().map(read).collect()
 }

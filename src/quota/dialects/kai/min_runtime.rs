@@ -21,6 +21,7 @@ pub struct RuntimeQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum ReclaimMethod {
     /// The nearest from the child of the lowest queue above both, on the victim's side, upwards. If
     /// the two have nothing above them, only the victim's top queue counts.

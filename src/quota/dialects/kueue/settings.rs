@@ -7,6 +7,7 @@ use crate::quota::engine::head_rules::HeadRules;
 /// When a fair share allows a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum FairStrategy {
     /// The preemptor's side has no more than the victim's will have without the victim.
     LessThanOrEqualToFinalShare,

@@ -16,6 +16,7 @@ pub const MIN_PRIORITY: i32 = i32::MIN;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
+#[non_exhaustive]
 pub enum YuniKornPreemptionPolicy {
     /// Anywhere in the tree.
     #[default]

@@ -173,7 +173,7 @@ pub(super) fn pod(dice: &mut Dice) -> Pod {
     }
     let weighted = |dice: &mut Dice| {
         let weight = 1 + dice.roll(100) as i32;
-        WeightedPodAffinityTerm { weight, term: term(dice) }
+        WeightedPodAffinityTerm::new(weight, term(dice))
     };
     if dice.one_in(5) {
         let one = weighted(dice);
