@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Labels;
+use super::PreemptionPolicy;
 use super::device::IslandRule;
 use super::error::{ModelError, Problem};
 use super::pod::Pod;
@@ -170,6 +171,14 @@ pub struct Slice {
     pub size: u32,
 }
 
+impl TopologyRequest {
+    /// The level that bounds the group in any case. A preference falls back to other levels, so none is
+    /// assumed beside one.
+    pub(crate) fn bound(&self) -> Option<&str> {
+        self.require.as_deref().filter(|_| self.prefer.is_none())
+    }
+}
+
 impl Slice {
     /// Slices of so many members.
     pub fn new(level: impl Into<String>, size: u32) -> Slice {
@@ -308,6 +317,12 @@ impl PodGroup {
     pub(crate) fn wants_island(&self) -> bool {
         let asks = |group: &PodGroup| group.pods.iter().any(|pod| !pod.shape().devices.is_empty());
         self.topology.island != IslandRule::Any && self.any(&asks)
+    }
+
+    /// Whether it preempts nothing: a pod of the tree says so.
+    pub(crate) fn never_preempts(&self) -> bool {
+        let never = |pod: &Pod| pod.preemption_policy == PreemptionPolicy::Never;
+        self.any(&|group| group.pods.iter().any(never))
     }
 
     /// Whether this holds of the group or of one inside.

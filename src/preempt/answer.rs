@@ -166,6 +166,13 @@ pub enum NoVictims {
     NoMoves,
 }
 
+impl Victim {
+    /// Sorts victims by priority, highest first, then by name.
+    pub(crate) fn sort(victims: &mut [Victim]) {
+        victims.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
+    }
+}
+
 impl EvictedPod {
     /// A pod by its names.
     pub(crate) fn of(pod: PodView<'_>) -> EvictedPod {

@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::base::Time;
-use crate::model::{PodGroup, PreemptionPolicy};
+use crate::model::PodGroup;
 use crate::state::PodView;
 
 /// The group that room is to be made for.
@@ -209,10 +209,4 @@ impl<P: Policy> Policy for Checkpoints<P> {
         let Some(interval) = stated.filter(|_| pods > 0) else { return all };
         all.min((run / pods % interval).saturating_mul(pods))
     }
-}
-
-/// Whether the group preempts nothing.
-pub(super) fn never_preempts(group: &PodGroup) -> bool {
-    let never = PreemptionPolicy::Never;
-    group.any(&|group| group.pods.iter().any(|pod| pod.preemption_policy == never))
 }

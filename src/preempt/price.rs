@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::cost::Cost;
-use super::policy::{Preemptor, never_preempts};
+use super::policy::Preemptor;
 use super::request::PreemptionRequest;
 use super::running::RunningWork;
 use super::unit::Units;
@@ -105,7 +105,7 @@ impl PreemptionRequest<'_> {
     pub fn without_all(&self, cluster: &Cluster, running: &RunningWork) -> Result<Txn, StateError> {
         let mut txn = cluster.txn();
         let group = self.request.group();
-        if never_preempts(group) {
+        if group.never_preempts() {
             return Ok(txn);
         }
         let units = Units::new(cluster, running);

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use crate::framework::Framework;
 use crate::place::{Certificate, Outcome, PlaceError, Request};
 use crate::preempt::answer::{NoVictims, NoVictimsHelp, Preemption};
-use crate::preempt::policy::{Preemptor, never_preempts};
+use crate::preempt::policy::Preemptor;
 use crate::preempt::request::{Lifted, PreemptionRequest};
 use crate::preempt::running::RunningWork;
 use crate::state::{Cluster, Plan, StateError};
@@ -76,7 +76,7 @@ impl Asked<'_> {
     /// The ceiling of the policy, unless the group may preempt nothing.
     pub(super) fn may_preempt(&self, certificate: &mut Option<Certificate>) -> Step<Option<i32>> {
         let group = self.request.group();
-        if never_preempts(group) {
+        if group.never_preempts() {
             let reason = NoVictims::PreemptionPolicyNever;
             return Err(self.refusal(reason, certificate.take()).into());
         }

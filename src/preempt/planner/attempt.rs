@@ -334,7 +334,7 @@ fn preempt(
         victim_of(cluster, units, atom as usize, work_lost)
     };
     let mut victims: Vec<Victim> = atoms.iter().map(victim).collect();
-    victims.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
+    Victim::sort(&mut victims);
     Preemption::Preempt(Box::new(Preempt {
         victims,
         moves: Vec::new(),

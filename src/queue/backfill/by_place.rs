@@ -152,8 +152,7 @@ fn need(own: &mut BackfillLine, reads: Reads<'_>, id: GroupId) -> Option<Need> {
         Some(ShapeNeed { count, ..later.need(reads, &shape, tally.numbers_mut())? })
     });
     let shapes = needs.collect::<Option<Vec<ShapeNeed>>>()?;
-    let level = root.topology.require.as_deref().filter(|_| root.topology.prefer.is_none());
-    let domains = level.map(|level| domains(reads.cluster(), level));
+    let domains = root.topology.bound().map(|level| domains(reads.cluster(), level));
     Some(Need { shapes, domains })
 }
 

@@ -164,7 +164,7 @@ impl Alike {
 
     /// The label key that all pods share a domain of.
     pub(super) fn level(&self) -> Option<&str> {
-        self.topology.require.as_deref().filter(|_| self.topology.prefer.is_none())
+        self.topology.bound()
     }
 
     /// All that a count of room depends on.

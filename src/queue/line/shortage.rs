@@ -100,7 +100,7 @@ fn collect(cluster: &Cluster, group: &PodGroup, is_root: bool, wants: &mut Vec<W
                 needed = needed.max(1);
             }
             if needed > 0 {
-                let level = outermost(group);
+                let level = group.topology.bound().map(String::from);
                 wants.push(Want { group: group.full_name(), shape, level, needed });
             }
         }
@@ -111,13 +111,6 @@ fn collect(cluster: &Cluster, group: &PodGroup, is_root: bool, wants: &mut Vec<W
             collect(cluster, inner, false, wants);
         }
     }
-}
-
-/// The label key whose domains bound the group. A preference falls back to other keys, so none is
-/// assumed beside one.
-fn outermost(group: &PodGroup) -> Option<String> {
-    let topology = &group.topology;
-    topology.require.clone().filter(|_| topology.prefer.is_none())
 }
 
 /// Number of child groups that must be placed beside the running ones.

@@ -153,7 +153,7 @@ impl Scheduler {
                 None => all.extend(own),
             }
         }
-        all.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
+        Victim::sort(&mut all);
         all
     }
 }

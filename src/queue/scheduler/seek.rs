@@ -149,7 +149,7 @@ impl Scheduler {
         let settings = self.world.settings().preemption?;
         let mut named: Vec<Victim> =
             giving.iter().filter_map(|&other| self.whole_victim(other)).collect();
-        named.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
+        Victim::sort(&mut named);
         let without = self.without_claims(id, &named, way);
         let cluster = without.as_ref().map_or(self.world.cluster(), View::cluster);
         let queued = self.groups.get(&id)?;

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::base::Time;
-use crate::model::{Owner, PodGroup, PreemptionPolicy};
+use crate::model::{Owner, PodGroup};
 use crate::queue::groups::full_name;
 use crate::queue::holds::KeptQuota;
 use crate::queue::tenancy::charges::Charge;
@@ -393,7 +393,7 @@ impl Tenancy {
         groups.extend(passed_on);
         let is_found = match decision.assignment.mode {
             AssignmentMode::Fit => true,
-            AssignmentMode::Preempt => !groups.is_empty() && !tree.any(&never),
+            AssignmentMode::Preempt => !groups.is_empty() && !tree.never_preempts(),
             AssignmentMode::NoFit => false,
         };
         if !is_found {
@@ -425,7 +425,8 @@ impl Tenancy {
     ) -> Timed<Option<Admitted>> {
         let mut ends = Vec::new();
         let claim = self.group_claim(owners, id);
-        let claim = claim.filter(|claim| !claim.claim.pod_sets.is_empty() && !tree.any(&never));
+        let claim =
+            claim.filter(|claim| !claim.claim.pod_sets.is_empty() && !tree.never_preempts());
         let Some(claim) = claim else { return (None, ends) };
         let Ok(found) = self.decide_claim(owners, &claim, &mut ends) else { return (None, ends) };
         let assignment = found.decision.assignment;
@@ -604,9 +605,4 @@ fn queue_of(owners: Owners<'_>, id: GroupId) -> Option<&str> {
 fn lead(owners: Owners<'_>, id: GroupId) -> GroupId {
     let gang = owners.groups.gang_group(id).ok();
     gang.and_then(|gang| gang.first().copied()).unwrap_or(id)
-}
-
-/// Whether a member of a group preempts nothing.
-fn never(group: &PodGroup) -> bool {
-    group.pods.iter().any(|pod| pod.preemption_policy == PreemptionPolicy::Never)
 }

@@ -381,16 +381,7 @@ fn identity() -> String {
 
 fn selector(nodes: &NodeSelector) -> Value {
     let requirement = |of: &Requirement| {
-        let operator = match &of.operator {
-            Operator::In => "In",
-            Operator::NotIn => "NotIn",
-            Operator::Exists => "Exists",
-            Operator::DoesNotExist => "DoesNotExist",
-            Operator::Gt => "Gt",
-            Operator::Lt => "Lt",
-            Operator::Unknown(name) => name,
-        };
-        json!({ "key": of.key, "operator": operator, "values": of.values })
+        json!({ "key": of.key, "operator": of.operator.as_str(), "values": of.values })
     };
     let terms = nodes.terms.iter().map(|term| {
         let mut object = Map::new();
