@@ -28,11 +28,7 @@ struct Entry {
 /// use phalanx::model::Amounts;
 /// use phalanx::quota::{ElasticQuota, ElasticQuotas};
 ///
-/// let gpus = |amount: i64| {
-///     let mut amounts = Amounts::new();
-///     amounts.set("gpu", amount);
-///     amounts
-/// };
+/// let gpus = |amount: i64| Amounts::from([("gpu", amount)]);
 /// let mut quotas = ElasticQuotas::new();
 /// quotas.add_total(&gpus(16));
 /// for (name, min) in [("vision", 4), ("speech", 8)] {

@@ -97,11 +97,7 @@ pub enum ElasticQuotaError {
 /// use phalanx::model::Amounts;
 /// use phalanx::quota::{ElasticQuota, ElasticQuotaError, QuotaTopology};
 ///
-/// let cpu = |amount: i64| {
-///     let mut amounts = Amounts::new();
-///     amounts.set("cpu", amount);
-///     amounts
-/// };
+/// let cpu = |amount: i64| Amounts::from([("cpu", amount)]);
 /// let mut topology = QuotaTopology::default();
 /// let mut labs = ElasticQuota::new("labs");
 /// (labs.is_parent, labs.min, labs.max) = (true, cpu(8), cpu(16));
