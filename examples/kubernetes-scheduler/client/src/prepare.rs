@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use phalanx::kubernetes::watch::Store;
-use phalanx::model::{Allocation, ClaimSource, NodeSelector, Operator, Requirement};
+use phalanx::model::{Allocation, ClaimSource, NodeSelector, Requirement};
 use phalanx::state::Assignment;
 use phalanx::{ObjectName, Pod};
 use serde_json::{Map, Value, json};
@@ -381,7 +381,8 @@ fn identity() -> String {
 
 fn selector(nodes: &NodeSelector) -> Value {
     let requirement = |of: &Requirement| {
-        json!({ "key": of.key, "operator": of.operator.as_str(), "values": of.values })
+        let operator = of.operator.as_str();
+        json!({ "key": of.key, "operator": operator, "values": of.values })
     };
     let terms = nodes.terms.iter().map(|term| {
         let mut object = Map::new();
