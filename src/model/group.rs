@@ -174,7 +174,7 @@ pub struct Slice {
 impl TopologyRequest {
     /// The level that bounds the group in any case. A preference falls back to other levels, so none is
     /// assumed beside one.
-    pub(crate) fn bound(&self) -> Option<&str> {
+    pub(crate) fn firm_level(&self) -> Option<&str> {
         self.require.as_deref().filter(|_| self.prefer.is_none())
     }
 }

@@ -152,7 +152,7 @@ fn need(own: &mut BackfillLine, reads: Reads<'_>, id: GroupId) -> Option<Need> {
         Some(ShapeNeed { count, ..later.need(reads, &shape, tally.numbers_mut())? })
     });
     let shapes = needs.collect::<Option<Vec<ShapeNeed>>>()?;
-    let domains = root.topology.bound().map(|level| domains(reads.cluster(), level));
+    let domains = root.topology.firm_level().map(|level| domains(reads.cluster(), level));
     Some(Need { shapes, domains })
 }
 

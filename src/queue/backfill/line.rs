@@ -164,7 +164,7 @@ impl Alike {
 
     /// The label key that all pods share a domain of.
     pub(super) fn level(&self) -> Option<&str> {
-        self.topology.bound()
+        self.topology.firm_level()
     }
 
     /// All that a count of room depends on.

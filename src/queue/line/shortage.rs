@@ -100,7 +100,7 @@ fn collect(cluster: &Cluster, group: &PodGroup, is_root: bool, wants: &mut Vec<W
                 needed = needed.max(1);
             }
             if needed > 0 {
-                let level = group.topology.bound().map(String::from);
+                let level = group.topology.firm_level().map(String::from);
                 wants.push(Want { group: group.full_name(), shape, level, needed });
             }
         }
