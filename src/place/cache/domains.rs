@@ -37,7 +37,7 @@ struct Counts {
     /// The end of the changed rows that they account for.
     cursor: u64,
     last_use: u64,
-    counts: Vec<usize>,
+    pods: Vec<usize>,
     /// How many members ran when scores were asked.
     running: usize,
     /// By plugin.
@@ -51,7 +51,7 @@ impl Domains {
 
     /// Whether these are the candidates, and not others that are equal.
     pub(crate) fn are(&self, candidates: &[Candidate]) -> bool {
-        core::ptr::eq(&*self.candidates, candidates)
+        core::ptr::eq(self.candidates.as_ptr(), candidates.as_ptr())
     }
 
     /// The counts of all domains for so many pods of a table's shape. `count` is asked for domains
@@ -73,16 +73,16 @@ impl Domains {
         if let Some(stale) = stale {
             for &place in &stale {
                 let place = place as usize;
-                known.counts[place] = count(&candidates[place], stale.len());
+                known.pods[place] = count(&candidates[place], stale.len());
                 known.raws.iter_mut().for_each(|raws| raws[place] = None);
             }
         } else {
             known.raws.clear();
             let all = candidates.len();
-            known.counts.clear();
-            known.counts.extend(candidates.iter().map(|candidate| count(candidate, all)));
+            known.pods.clear();
+            known.pods.extend(candidates.iter().map(|candidate| count(candidate, all)));
         }
-        known.counts.clone()
+        known.pods.clone()
     }
 
     /// Raw scores by plugin, as of the counts that were told last for so many pods of a table's
@@ -130,7 +130,7 @@ impl Domains {
     fn make_room(&mut self, of: (u64, usize)) -> usize {
         let most = (COUNTS / self.candidates.len().max(1)).clamp(1, KEPT);
         let empty =
-            Counts { of, cursor: 0, last_use: 0, counts: Vec::new(), running: 0, raws: Vec::new() };
+            Counts { of, cursor: 0, last_use: 0, pods: Vec::new(), running: 0, raws: Vec::new() };
         if self.known.len() < most {
             self.known.push(empty);
             return self.known.len() - 1;
