@@ -181,7 +181,7 @@ fn what_is_kept_of_domains_is_what_would_be_counted() {
         }
     }
     assert!(
-        placed > budget::part(4_000) as usize && refused > budget::part(400) as usize,
+        placed > budget::part(4_000) as usize && refused > budget::part(240) as usize,
         "{placed} placed, {refused} refused"
     );
 }
