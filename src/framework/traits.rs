@@ -180,6 +180,13 @@ pub trait DomainScore: Send + Sync {
         true
     }
 
+    /// Whether the score reads more than the nodes of the domain, the proposed pods and how many
+    /// members run: other nodes, or the group. A score that promises that it does not is asked again
+    /// where one of these has changed, and otherwise kept.
+    fn reads_beyond(&self) -> bool {
+        true
+    }
+
     /// How raw scores of the candidate domains become scores of `0..=100`: `None`, `Max` or
     /// `MaxReversed`.
     fn normalization(&self) -> Normalization {
@@ -208,6 +215,10 @@ impl<S: DomainScore + ?Sized> DomainScore for Arc<S> {
 
     fn reads_places(&self) -> bool {
         (**self).reads_places()
+    }
+
+    fn reads_beyond(&self) -> bool {
+        (**self).reads_beyond()
     }
 
     fn normalization(&self) -> Normalization {

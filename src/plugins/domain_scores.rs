@@ -70,6 +70,10 @@ impl DomainScore for DomainAllocation {
     fn reads_places(&self) -> bool {
         false
     }
+
+    fn reads_beyond(&self) -> bool {
+        false
+    }
 }
 
 /// Amount of a resource on the nodes of a domain, and the amount that their pods would take.
@@ -96,6 +100,10 @@ impl DomainScore for PodGroupPodsCount {
     }
 
     fn reads_places(&self) -> bool {
+        false
+    }
+
+    fn reads_beyond(&self) -> bool {
         false
     }
 

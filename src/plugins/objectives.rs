@@ -33,12 +33,16 @@ impl DomainScore for LeastFree {
     }
 
     fn score(&self, cx: &DomainContext<'_>) -> i64 {
-        let Some(resource) = cx.cluster.resource(&self.resource) else { return 0 };
-        let taken = cx.proposed_sum(|shape| shape.requests.of(&self.resource));
-        cx.totals(resource).free.saturating_sub(taken)
+        let resource = cx.cluster.resource(&self.resource);
+        let free = resource.map_or(0, |resource| cx.totals(resource).free);
+        free.saturating_sub(cx.proposed_sum(|shape| shape.requests.of(&self.resource)))
     }
 
     fn reads_places(&self) -> bool {
+        false
+    }
+
+    fn reads_beyond(&self) -> bool {
         false
     }
 

@@ -143,6 +143,10 @@ impl DomainScore for Scoped<dyn DomainScore> {
         self.plugin.reads_places()
     }
 
+    fn reads_beyond(&self) -> bool {
+        self.plugin.reads_beyond()
+    }
+
     fn normalization(&self) -> Normalization {
         self.plugin.normalization()
     }

@@ -1,6 +1,7 @@
 //! Caches that a planner keeps between requests.
 
 pub(crate) mod capacity;
+pub(crate) mod domains;
 pub(crate) mod fits;
 pub(crate) mod negative;
 pub(crate) mod offers;

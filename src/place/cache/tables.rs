@@ -5,6 +5,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::domains::Domains;
 use super::negative::NegativeCache;
 use crate::base::RowSet;
 use crate::base::hash::{FixedMap, hash_of};
@@ -43,8 +44,10 @@ pub(crate) struct PlannerCache {
     by_shape: FixedMap<u64, Vec<u32>>,
     /// Tables by the address of their shape.
     by_address: FixedMap<usize, u32>,
-    requests: u64,
-    partitions: FixedMap<Keys, Arc<[Candidate]>>,
+    pub(crate) requests: u64,
+    /// Tables made so far.
+    made: u64,
+    pub(crate) partitions: Vec<Domains>,
     pub(crate) scratch: Scratch,
     /// Whether pods with affinity terms are placed: plugins may come to be concerned then.
     pub(crate) affinity: bool,
@@ -102,7 +105,7 @@ impl PlannerCache {
                 self.partitions.clear();
             } else {
                 let same = |keys: &Keys| !keys.iter().any(|key| event.change.label(*key));
-                self.partitions.retain(|keys, _| same(keys));
+                self.partitions.retain(|domains| same(&domains.keys));
             }
         }
     }
@@ -304,6 +307,8 @@ impl PlannerCache {
         for mut table in built.into_iter().flatten() {
             table.cursor = self.scratch.changes.end();
             table.last_use = self.requests;
+            self.made += 1;
+            table.made = self.made;
             let (hash, place) = (hash_of(&*table.prepared.shape), self.make_room(cluster.rows()));
             self.keep(table, hash, place);
         }
@@ -332,6 +337,8 @@ impl PlannerCache {
         table.last_use = self.requests;
         // The overlay is empty while tables are made: nothing has been placed yet.
         table.cursor = end;
+        self.made += 1;
+        table.made = self.made;
         self.scratch.changes.look_to_keep();
         if table.build(framework, cluster, wanted, &mut self.build_buffers) {
             Ok(place)
@@ -381,11 +388,11 @@ impl PlannerCache {
 
     /// The domains that keys make of all nodes, in order of name.
     pub(crate) fn partition(&mut self, cluster: &Cluster, keys: &[LabelKey]) -> Arc<[Candidate]> {
-        if let Some(parts) = self.partitions.get(keys) {
-            return Arc::clone(parts);
+        if let Some(known) = self.partitions.iter().find(|known| *known.keys == *keys) {
+            return Arc::clone(&known.candidates);
         }
         let parts = partition_all(cluster, keys);
-        self.partitions.insert(Keys::from_slice(keys), Arc::clone(&parts));
+        self.partitions.push(Domains::new(Keys::from_slice(keys), Arc::clone(&parts)));
         parts
     }
 

@@ -323,6 +323,12 @@ impl PreparedPlugins {
         }
     }
 
+    /// The same of one row.
+    pub(crate) fn room(&self, view: View<'_>, row: Row) -> i64 {
+        let room = |node| self.filters.room(Context::new(view.cluster, &self.shape), node);
+        view.node(row).map_or(0, room)
+    }
+
     /// Evaluates one row again, which has a place on a ranking.
     #[inline]
     pub(crate) fn refresh(

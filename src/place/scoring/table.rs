@@ -41,6 +41,8 @@ pub(crate) struct ScoreTable {
     pub(crate) nodes: u64,
     /// The order among equals that the keys are made with.
     pub(crate) order: OrderStamp,
+    /// Its number among all tables, by when its rows were all judged first.
+    pub(crate) made: u64,
     /// The number of the last request that used it.
     pub(crate) last_use: u64,
     /// Evaluations of a node by a plugin.
@@ -76,6 +78,7 @@ impl ScoreTable {
             cursor: 0,
             nodes,
             order: *order,
+            made: 0,
             last_use: 0,
             calls: 0,
         })

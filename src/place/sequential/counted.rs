@@ -3,12 +3,14 @@
 //! How many identical pods a domain takes is known without placing them, and most domain-level
 //! scores read no more than that. Then only the domain with the best score is filled.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::engine::{Confinement, Engine};
-use super::{Proposal, Sequential};
+use super::{Proposal, Sequential, scale};
 use crate::model::PodGroup;
+use crate::place::cache::domains::Raws;
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
 use crate::place::layout::Layout;
@@ -57,26 +59,51 @@ impl<E: Engine> Sequential<'_, E> {
 
     /// The sums of domain-level scores, normalised and weighted, of those candidates that suit.
     fn counted_totals(
-        &self,
+        &mut self,
         gang: &Gang,
         (group, first): (&PodGroup, usize),
         candidates: &[Candidate],
         counts: &[usize],
         fitting: &[usize],
     ) -> Vec<i64> {
+        let mut totals = vec![0; fitting.len()];
         let (Some(&shape), true) = (gang.shape_of().get(first), fitting.len() > 1) else {
-            return alloc::vec![0; fitting.len()];
+            return totals;
         };
-        let counted: Vec<_> = counts.iter().map(|&count| [(&**gang.shape(shape), count)]).collect();
-        let proposals: Vec<Proposal<'_>> = fitting
+        let plugins = self.framework.domain_scores();
+        let running = running(self.cluster, group);
+        let keeps = !plugins.iter().any(|(_, plugin)| plugin.reads_beyond());
+        let kept = |engine: &mut E, raws: &mut Vec<Raws>| {
+            let kept = keeps.then(|| engine.kept_scores(group, first, candidates, running));
+            if let Some(kept) = kept.flatten() {
+                core::mem::swap(kept, raws);
+            }
+        };
+        let mut raws = Vec::new();
+        kept(&mut self.engine, &mut raws);
+        raws.resize_with(plugins.len(), || vec![None; candidates.len()]);
+        let is_new = |at: &usize| raws.iter().any(|raws| raws[*at].is_none());
+        let new: Vec<usize> = fitting.iter().copied().filter(is_new).collect();
+        let counted: Vec<_> = new.iter().map(|&at| [(&**gang.shape(shape), counts[at])]).collect();
+        let proposals: Vec<Proposal<'_>> = new
             .iter()
-            .map(|&at| {
+            .zip(&counted)
+            .map(|(&at, counted)| {
                 let rows = candidates[at].rows(None).unwrap_or(&[]);
-                Proposal { rows, proposed: &[], counted: &counted[at] }
+                Proposal { rows, proposed: &[], counted }
             })
             .collect();
-        let mut totals = alloc::vec![0; fitting.len()];
-        self.score_proposals(group, &proposals, |domain, score| totals[domain] += score);
+        self.score_proposals(group, &proposals, |plugin, domain, raw| {
+            raws[plugin][new[domain]] = Some(raw);
+        });
+        let raw = |raws: &Raws, at: usize| raws[at].unwrap_or(0);
+        for ((weight, plugin), raws) in plugins.iter().zip(&raws) {
+            let high = fitting.iter().map(|&at| raw(raws, at)).max().unwrap_or(0);
+            for (total, &at) in totals.iter_mut().zip(fitting) {
+                *total += weight * scale(plugin.normalization(), raw(raws, at), high);
+            }
+        }
+        kept(&mut self.engine, &mut raws);
         totals
     }
 }

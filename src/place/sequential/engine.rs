@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::model::PodGroup;
+use crate::place::cache::domains::Raws;
 use crate::place::error::PlaceError;
 use crate::place::layout::Member;
 use crate::place::topology::partition::Candidate;
@@ -79,6 +80,18 @@ pub(crate) trait Engine {
         _first: usize,
         _candidates: &[Candidate],
     ) -> Option<Vec<usize>> {
+        None
+    }
+
+    /// Raw scores by plugin that are kept for the counts told last of candidates, where so many
+    /// members run; `None` if the engine keeps none.
+    fn kept_scores(
+        &mut self,
+        _leaf: &PodGroup,
+        _first: usize,
+        _candidates: &[Candidate],
+        _running: usize,
+    ) -> Option<&mut Vec<Raws>> {
         None
     }
 

@@ -328,29 +328,35 @@ impl<'a, E: Engine> Sequential<'a, E> {
         let proposals: Vec<Proposal<'_>> = proposals
             .map(|((rows, _), proposed)| Proposal { rows, proposed, counted: &[] })
             .collect();
+        let plugins = self.framework.domain_scores();
+        let mut raws = vec![Vec::with_capacity(domains.len()); plugins.len()];
+        self.score_proposals(group, &proposals, |plugin, _, raw| raws[plugin].push(raw));
         let mut scores = vec![Vec::new(); domains.len()];
-        self.score_proposals(group, &proposals, |domain, score| scores[domain].push(score));
+        for ((weight, plugin), raws) in plugins.iter().zip(raws) {
+            let high = raws.iter().copied().max().unwrap_or(0);
+            for (scores, raw) in scores.iter_mut().zip(raws) {
+                scores.push(weight * scale(plugin.normalization(), raw, high));
+            }
+        }
         scores
     }
 
-    /// Calls `tell` with each normalised, weighted score of domains whose pods need not be placed
-    /// yet, plugin by plugin, and with the index of its domain.
+    /// Calls `tell` with each raw score of domains whose pods need not be placed yet, plugin by
+    /// plugin, and with the indices of its plugin and its domain.
     pub(crate) fn score_proposals(
         &self,
         group: &PodGroup,
         proposals: &[Proposal<'_>],
-        mut tell: impl FnMut(usize, i64),
+        mut tell: impl FnMut(usize, usize, i64),
     ) {
         let (cluster, overlay) = self.engine.state();
         let running = running(self.cluster, group);
         let domains = proposals.iter().map(|proposal| proposal.rows).collect();
         let totals = Totals::new(cluster, overlay, domains);
-        let mut raws = Vec::with_capacity(proposals.len());
-        for (weight, plugin) in self.framework.domain_scores() {
-            raws.clear();
+        for (number, (_, plugin)) in self.framework.domain_scores().iter().enumerate() {
             for (domain, &Proposal { rows, proposed, counted }) in proposals.iter().enumerate() {
                 let sums = TotalsOf { all: &totals, domain };
-                raws.push(plugin.score(&DomainContext {
+                let raw = plugin.score(&DomainContext {
                     cluster,
                     overlay,
                     sums: self.prune.then_some(&sums as &dyn DomainSums),
@@ -359,19 +365,18 @@ impl<'a, E: Engine> Sequential<'a, E> {
                     proposed,
                     counted,
                     running,
-                }));
-            }
-            let high = raws.iter().copied().max().unwrap_or(0);
-            for (domain, raw) in raws.iter().enumerate() {
-                tell(domain, weight * scale(plugin.normalization(), *raw, high));
+                });
+                tell(number, domain, raw);
             }
         }
     }
 }
 
 pub(crate) fn scale(normalization: Normalization, raw: i64, high: i64) -> i64 {
-    let high = i128::from(high);
-    let proportion = |raw: i64| (100 * i128::from(raw) / high).clamp(0, 100) as i64;
+    let proportion = |raw: i64| match raw.checked_mul(100) {
+        Some(raw) => (raw / high).clamp(0, 100),
+        None => (100 * i128::from(raw) / i128::from(high)).clamp(0, 100) as i64,
+    };
     match normalization {
         Normalization::Max if high > 0 => proportion(raw),
         Normalization::MaxReversed if high > 0 => 100 - proportion(raw),

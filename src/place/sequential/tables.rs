@@ -10,6 +10,7 @@ use super::engine::{Confinement, Engine};
 use super::run::{Run, Takers};
 use crate::framework::Framework;
 use crate::model::{PodGroup, PodShape};
+use crate::place::cache::domains::Raws;
 use crate::place::cache::tables::{PlannerCache, TooFew};
 use crate::place::error::PlaceError;
 use crate::place::gang::Gang;
@@ -23,6 +24,9 @@ use crate::place::topology::partition::all_rows;
 use crate::place::topology::partition::{Candidate, partition};
 use crate::place::topology::pinned::running;
 use crate::state::{Cluster, Devices, LabelKey, Overlay, Row};
+
+/// Domains that are fewer than one in so many are counted row by row.
+const SHARE: usize = 4;
 
 /// The tables of a request's shapes, with the scratch state of its placement.
 pub(crate) struct TableEngine<'a> {
@@ -468,30 +472,58 @@ impl Engine for TableEngine<'_> {
             return None;
         }
         cache.flush(cluster, framework, index);
-        let view = cache.scratch.view(framework, cluster);
-        let table = &cache.tables[index];
+        let PlannerCache { scratch, tables, partitions, requests, .. } = &mut **cache;
+        let (view, table) = (scratch.view(framework, cluster), &tables[index]);
         let mut rooms = Vec::new();
         let all_feasible = table.ranking.feasible() == cluster.rows();
-        let count = |candidate: &Candidate| {
+        // Rows of a few domains are looked at by themselves.
+        let mut count = |candidate: &Candidate, domains: usize| {
             let rows = candidate.rows(None).unwrap_or(&[]);
             let feasible = || rows.iter().filter(|row| table.ranking.is_feasible((**row).index()));
             let enough = || all_feasible || feasible().take(pods).count() == pods;
             if rows.len() >= pods && enough() {
                 return pods;
             }
+            let few = domains * SHARE < candidates.len();
             let mut room = 0;
             for &row in feasible() {
-                if rooms.is_empty() {
+                if rooms.is_empty() && !few {
                     table.prepared.rooms(view, &mut rooms);
                 }
-                room += rooms[row].clamp(1, pods as i64) as usize;
+                let own = if few { table.prepared.room(view, row) } else { rooms[row] };
+                room += own.clamp(1, pods as i64) as usize;
                 if room >= pods {
                     return pods;
                 }
             }
             room
         };
-        Some(candidates.iter().map(count).collect())
+        let all = candidates.len();
+        Some(match partitions.iter_mut().find(|known| known.are(candidates)) {
+            Some(known) => {
+                let of = ((table.made, pods), *requests);
+                known.counts(cluster, &scratch.changes, of, count)
+            }
+            None => candidates.iter().map(|candidate| count(candidate, all)).collect(),
+        })
+    }
+
+    fn kept_scores(
+        &mut self,
+        leaf: &PodGroup,
+        first: usize,
+        candidates: &[Candidate],
+        running: usize,
+    ) -> Option<&mut Vec<Raws>> {
+        let plugins = self.framework.domain_scores().len();
+        let shape = *self.gang.shape_of().get(first)?;
+        #[cfg_attr(not(feature = "parallel"), allow(irrefutable_let_patterns))]
+        let Tables::Kept { cache, indices, .. } = &mut self.tables else {
+            return None;
+        };
+        let of = (cache.tables[indices[shape as usize]].made, leaf.pods.len());
+        let known = cache.partitions.iter_mut().find(|known| known.are(candidates))?;
+        known.raws(of, running, plugins)
     }
 
     fn partition(&mut self, rows: Option<&[Row]>, keys: &[LabelKey]) -> Arc<[Candidate]> {
