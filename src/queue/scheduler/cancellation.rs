@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::{Scheduler, Timer};
 use crate::preempt::EvictedPod;
 use crate::queue::fact::Fact;
-use crate::queue::groups::QueuedGroup;
+use crate::queue::groups::{QueuedGroup, full_name};
 use crate::queue::removals::{Among, Removal, pod_name};
 use crate::queue::terms::decision::Decision;
 use crate::queue::terms::ids::{GroupId, Ticket};
@@ -48,7 +48,12 @@ impl Scheduler {
         // Other groups may take what stays.
         self.removals.give_back(units.iter().flat_map(Removal::pods));
         for own in units {
-            self.release_places(|place, _, _| place.is(ticket, own.name()));
+            // The rest of a unit may go on.
+            let rest = self.removals.unit(ticket, own.name());
+            let rest: BTreeSet<String> = rest.into_iter().flat_map(Removal::names).collect();
+            self.release_places(|place, of, _| {
+                place.is(ticket, own.name()) && !rest.contains(&full_name(of.pod()))
+            });
             if own.is_later() {
                 continue;
             }
@@ -59,7 +64,7 @@ impl Scheduler {
             // The pods of a group whose time is over are to go all the same.
             let is_over =
                 |root| self.groups.get(&root).is_some_and(|own| own.health().leaves_anyway());
-            if own.retry_at().is_none() && is_asked && !own.root().is_some_and(is_over) {
+            if own.is_asked() && is_asked && !own.root().is_some_and(is_over) {
                 victims.push(own.victim());
             }
         }
@@ -102,7 +107,9 @@ impl Scheduler {
         for pod in &seen.gone {
             // One that has lost its node comes back with it, and nobody asks for it any more.
             if self.removals.set_assumed(pod_name(pod), false) {
-                self.set_deleting(pod, false);
+                let view = self.world.cluster().pod(&pod.namespace, &pod.name);
+                let terminates = view.is_some_and(|view| !view.deleting());
+                self.set_terminating(&pod.namespace, &pod.name, terminates);
             }
         }
         for pod in &seen.begun {
