@@ -129,6 +129,10 @@ impl Removals {
         for number in back {
             let Some(own) = self.entries.get(number).cloned() else { continue };
             let mut part = own.clone();
+            // A unit that moves runs again, all of it.
+            if !own.is_victim() && own.pods().any(|pod| self.terminates(cluster, pod)) {
+                continue;
+            }
             for (at, pod) in own.placed() {
                 if self.terminates(cluster, pod) {
                     part.drop_pod(at);

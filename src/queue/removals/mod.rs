@@ -151,8 +151,10 @@ impl Removals {
         view.is_some_and(|view| view.deleting() != self.assumed.contains(&pod_name(pod)))
     }
 
-    /// Sets whether a pod counts as terminating against what was reported. Returns whether it changed.
-    pub(in crate::queue) fn set_assumed(&mut self, pod: String, assumed: bool) -> bool {
+    /// Sets whether a pod counts as terminating against what was reported, or turns that round. Returns
+    /// whether it changed.
+    pub(in crate::queue) fn set_assumed(&mut self, pod: String, assumed: Option<bool>) -> bool {
+        let assumed = assumed.unwrap_or_else(|| !self.assumed.contains(&pod));
         if assumed { self.assumed.insert(pod) } else { self.assumed.remove(&pod) }
     }
 

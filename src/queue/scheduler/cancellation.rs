@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::{Scheduler, Timer};
 use crate::preempt::EvictedPod;
 use crate::queue::fact::Fact;
-use crate::queue::groups::{QueuedGroup, full_name};
+use crate::queue::groups::QueuedGroup;
 use crate::queue::removals::{Among, Removal, pod_name};
 use crate::queue::terms::decision::Decision;
 use crate::queue::terms::ids::{GroupId, Ticket};
@@ -48,12 +48,7 @@ impl Scheduler {
         // Other groups may take what stays.
         self.removals.give_back(units.iter().flat_map(Removal::pods));
         for own in units {
-            // The rest of a unit may go on.
-            let rest = self.removals.unit(ticket, own.name());
-            let rest: BTreeSet<String> = rest.into_iter().flat_map(Removal::names).collect();
-            self.release_places(|place, of, _| {
-                place.is(ticket, own.name()) && !rest.contains(&full_name(of.pod()))
-            });
+            self.release_places(|place, _, _| place.is(ticket, own.name()));
             if own.is_later() {
                 continue;
             }
@@ -106,10 +101,10 @@ impl Scheduler {
         self.removals.begin_rest(&self.groups, until, &mut seen);
         for pod in &seen.gone {
             // One that has lost its node comes back with it, and nobody asks for it any more.
-            if self.removals.set_assumed(pod_name(pod), false) {
-                let view = self.world.cluster().pod(&pod.namespace, &pod.name);
-                let terminates = view.is_some_and(|view| !view.deleting());
-                self.set_terminating(&pod.namespace, &pod.name, terminates);
+            if self.removals.set_assumed(pod_name(pod), Some(false))
+                && !self.set_terminating(&pod.namespace, &pod.name, false)
+            {
+                self.set_terminating(&pod.namespace, &pod.name, true);
             }
         }
         for pod in &seen.begun {

@@ -124,7 +124,7 @@ impl Scheduler {
         let Some((root, stay)) = self.removals.keep_pods(ticket, name, pods) else { return };
         for pod in &stay {
             self.set_deleting(pod, false);
-            self.removals.set_assumed(pod_name(pod), false);
+            self.removals.set_assumed(pod_name(pod), Some(false));
         }
         self.removals.give_back(&stay);
         if let Some(root) = root {

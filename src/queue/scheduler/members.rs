@@ -95,7 +95,7 @@ impl Scheduler {
         if applied == Applied::Stale {
             return Ok(applied);
         }
-        self.removals.set_assumed(name.clone(), pod.deleting != terminates);
+        self.removals.set_assumed(name.clone(), Some(pod.deleting != terminates));
         if applied == Applied::Changed {
             self.backfill.note_loss();
         }

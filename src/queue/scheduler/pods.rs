@@ -66,8 +66,7 @@ impl Scheduler {
     /// Records whether a pod counts as terminating: the others of a unit that has begun to go do.
     pub(super) fn set_deleting(&mut self, pod: &EvictedPod, deleting: bool) {
         if self.set_terminating(&pod.namespace, &pod.name, deleting) {
-            let is = self.removals.set_assumed(pod_name(pod), false);
-            self.removals.set_assumed(pod_name(pod), !is);
+            self.removals.set_assumed(pod_name(pod), None);
         }
     }
 

@@ -193,7 +193,7 @@ impl Scheduler {
         for pod in failure.failed.pods() {
             self.set_deleting(pod, false);
             if retry_at.is_none() {
-                self.removals.set_assumed(pod_name(pod), false);
+                self.removals.set_assumed(pod_name(pod), Some(false));
             }
         }
         self.cancel_units(ticket, failure.with_it);
