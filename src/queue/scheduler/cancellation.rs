@@ -101,14 +101,14 @@ impl Scheduler {
         self.removals.begin_rest(&self.groups, until, &mut seen);
         for pod in &seen.gone {
             // One that has lost its node comes back with it, and nobody asks for it any more.
-            if self.removals.set_assumed(pod_name(pod), Some(false))
-                && !self.set_terminating(&pod.namespace, &pod.name, false)
-            {
-                self.set_terminating(&pod.namespace, &pod.name, true);
+            if self.removals.set_assumed(pod_name(pod), Some(false)) {
+                self.set_terminating(&pod.namespace, &pod.name, None);
             }
         }
         for pod in &seen.begun {
-            self.set_deleting(pod, true);
+            if self.set_terminating(&pod.namespace, &pod.name, Some(true)) {
+                self.removals.set_assumed(pod_name(pod), None);
+            }
         }
         for ticket in seen.tickets {
             self.timers.insert((until, Timer::Evictions(ticket)));
