@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::ledger::Number;
 use super::removal::{Removal, named, pod_name};
 use super::{Among, Removals};
 use crate::base::Time;
@@ -92,38 +93,57 @@ impl Removals {
 
     /// Takes out units of a decision that are due to be asked for again, if too little would be
     /// left of their groups by then. That is so if more of a group runs than when the unit was
-    /// named.
+    /// named. Pods that terminate stay in.
     pub(in crate::queue) fn take_due_parts(
         &mut self,
         (cluster, groups): (&Cluster, &Groups),
         ticket: Ticket,
         now: Time,
     ) -> Vec<Removal> {
-        // A removal of this scheduler's group that has begun goes on, unless others have come back and
-        // make its minimum; others' owners make members anew.
-        let none = BTreeSet::new();
-        let is_back = |root: &GroupId| groups.get(root).is_some_and(|own| own.keeps_minima(&none));
-        let may_stay = |own: &Removal| !own.has_begun() || own.root.as_ref().is_none_or(is_back);
-        let is_due = |own: &Removal| own.ticket == ticket && own.is_due(now) && may_stay(own);
-        let mut due: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for own in self.entries.over(ticket, now).filter(|own| is_due(own)) {
-            let Some(root) = &own.root_name else { continue };
-            due.entry(root.clone()).or_default().extend(own.names());
+        let mut due: BTreeMap<String, Vec<Number>> = BTreeMap::new();
+        for number in self.entries.numbers_due(ticket, now) {
+            let own = self.entries.get(number).filter(|own| own.is_due(now));
+            if let Some(root) = own.and_then(|own| own.root_name.clone()) {
+                due.entry(root).or_default().push(number);
+            }
         }
-        due.retain(|root, names| {
-            names.extend(self.going_of(root, true));
-            self.is_left_in_part((cluster, groups), root, names)
-        });
-        if due.is_empty() {
-            return Vec::new();
+        let mut back = BTreeSet::new();
+        for (root, mut numbers) in due {
+            // A removal of this scheduler's group that has begun goes on, unless others have come back and
+            // make its minimum with those that do not terminate; others' owners make members anew.
+            let gone = self.entries.of_root(&root).flat_map(Removal::pods);
+            let gone = gone.filter(|pod| self.terminates(cluster, pod));
+            let gone = gone.filter_map(|pod| Some(groups.member(&pod_name(pod))?.1)).collect();
+            let own = groups.named(&root).and_then(|(id, _)| groups.get(&id));
+            let is_back = own.is_some_and(|own| own.keeps_minima(&gone));
+            let may_stay = |own: &Removal| is_back || !own.has_begun() || own.root.is_none();
+            numbers.retain(|number| self.entries.get(*number).is_some_and(may_stay));
+            let units = numbers.iter().filter_map(|number| self.entries.get(*number));
+            let mut names: BTreeSet<String> = units.flat_map(Removal::names).collect();
+            names.extend(self.going_of(&root, true));
+            if self.is_left_in_part((cluster, groups), &root, &names) {
+                back.extend(numbers);
+            }
         }
-        let is_parted = |own: &Removal| {
-            is_due(own) && own.root_name.as_ref().is_some_and(|of| due.contains_key(of))
-        };
-        self.take(Among::Due(ticket, now), is_parted)
-            .into_iter()
-            .flat_map(|(_, units)| units)
-            .collect()
+        let mut parts = Vec::new();
+        for number in back {
+            let Some(own) = self.entries.get(number).cloned() else { continue };
+            let mut part = own.clone();
+            // A unit that moves runs again, all of it.
+            if !own.is_victim() && own.pods().any(|pod| self.terminates(cluster, pod)) {
+                continue;
+            }
+            for (at, pod) in own.placed() {
+                if self.terminates(cluster, pod) {
+                    part.drop_pod(at);
+                } else {
+                    self.entries.drop_pod(number, at);
+                }
+            }
+            parts.extend(Some(part).filter(|part| !part.has_gone()));
+        }
+        self.drop_done(ticket);
+        parts
     }
 
     /// Takes out units of a decision that are due to be asked for again and would break a budget.

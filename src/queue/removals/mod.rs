@@ -41,7 +41,7 @@ pub(in crate::queue) struct Removals {
     /// Pods whose eviction failed, by full name, and the time until which no other is asked for.
     refused: BTreeMap<String, Time>,
     /// Pods of units that have begun to go, by full name, that count as terminating though nobody
-    /// reported that they do.
+    /// reported it, or the other way round: they are late.
     assumed: BTreeSet<String>,
     /// Pods that a claim is about to ask for, by root group.
     coming: BTreeMap<String, BTreeSet<String>>,
@@ -145,9 +145,16 @@ impl Removals {
         self.refused.get(pod).copied()
     }
 
-    /// Sets whether a pod counts as terminating though nobody reported that it does. Returns whether
-    /// that changed.
-    pub(in crate::queue) fn set_assumed(&mut self, pod: String, assumed: bool) -> bool {
+    /// Whether a pod terminates by the embedder's word.
+    fn terminates(&self, cluster: &Cluster, pod: &EvictedPod) -> bool {
+        let view = cluster.pod(&pod.namespace, &pod.name);
+        view.is_some_and(|view| view.deleting() != self.assumed.contains(&pod_name(pod)))
+    }
+
+    /// Sets whether a pod counts as terminating against what was reported, or turns that round. Returns
+    /// whether it changed.
+    pub(in crate::queue) fn set_assumed(&mut self, pod: String, assumed: Option<bool>) -> bool {
+        let assumed = assumed.unwrap_or_else(|| !self.assumed.contains(&pod));
         if assumed { self.assumed.insert(pod) } else { self.assumed.remove(&pod) }
     }
 

@@ -29,8 +29,13 @@ pub(in crate::queue) enum Stage {
     Asked { until: Time },
     /// A pod of it terminates or is gone; it is to end until a time.
     Begun { until: Time },
-    /// It could not go, and is asked for again at a time; `begun`: it had begun.
-    Failed { retry: Time, begun: bool },
+    /// It could not go, and is asked for again at a time; `begun`: it had begun; `late`: not reported.
+    Failed {
+        retry: Time,
+        begun: bool,
+        #[cfg_attr(feature = "serde", serde(default))]
+        late: bool,
+    },
 }
 
 /// A unit that is to leave.
@@ -196,6 +201,11 @@ impl Removal {
             Stage::Failed { retry, .. } => Some(retry),
             _ => None,
         }
+    }
+
+    /// Whether the embedder has it to do: it was asked for, and not reported failed.
+    pub(in crate::queue) fn is_asked(&self) -> bool {
+        !matches!(self.stage, Stage::Later | Stage::Failed { late: false, .. })
     }
 
     /// Whether it could not go, and is to be asked for again by a time.

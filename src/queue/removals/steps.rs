@@ -5,7 +5,7 @@
 //! | `Later` | `Asked` | dropped, cancelled | dropped | | | dropped |
 //! | `Asked` | | `Begun` | dropped | `Failed`, or dropped | as if it failed | dropped, cancelled |
 //! | `Begun` | | | dropped | `Failed`; a single pod without a time: dropped | `Failed` | stays |
-//! | `Failed` | `Asked`, or `Begun` if it had begun | `Begun` stays due | dropped | | asked for again | dropped |
+//! | `Failed` | `Asked`, or `Begun` if it had begun | `Begun` stays due | dropped | | asked for again | dropped; cancelled if late |
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -41,8 +41,6 @@ pub(in crate::queue) struct Failure {
     pub(in crate::queue) failed: Removal,
     /// Units of its group that stay with it, and the unit itself where nobody reported its failure.
     pub(in crate::queue) with_it: Vec<Removal>,
-    /// When it is asked for again.
-    pub(in crate::queue) retry_at: Option<Time>,
 }
 
 /// Entries that are looked at: no more than these.
@@ -69,7 +67,7 @@ impl Removals {
     }
 
     /// Drops what a decision leaves behind if every unit of it has gone.
-    fn drop_done(&mut self, ticket: Ticket) {
+    pub(super) fn drop_done(&mut self, ticket: Ticket) {
         if !self.entries.has(ticket) {
             self.plans.remove(&ticket);
         }
@@ -370,21 +368,22 @@ impl Removals {
             }
             if let Some(retry) = retry_at {
                 self.entries.change(number, |own| {
-                    own.stage = Stage::Failed { retry, begun: own.has_begun() };
+                    let begun = own.has_begun();
+                    own.stage = Stage::Failed { retry, begun, late: begun && !is_reported };
                 });
             } else {
                 self.remove(number);
             }
         }
         self.give_back(failed.pods());
-        Some(Failure { failed, with_it, retry_at })
+        Some(Failure { failed, with_it })
     }
 }
 
 impl Removal {
     fn set_begun(&mut self, until: Time) {
         self.stage = match self.stage {
-            Stage::Failed { retry, .. } => Stage::Failed { retry, begun: true },
+            Stage::Failed { retry, late, .. } => Stage::Failed { retry, begun: true, late },
             _ => Stage::Begun { until },
         };
     }

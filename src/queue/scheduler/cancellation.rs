@@ -59,7 +59,7 @@ impl Scheduler {
             // The pods of a group whose time is over are to go all the same.
             let is_over =
                 |root| self.groups.get(&root).is_some_and(|own| own.health().leaves_anyway());
-            if own.retry_at().is_none() && is_asked && !own.root().is_some_and(is_over) {
+            if own.is_asked() && is_asked && !own.root().is_some_and(is_over) {
                 victims.push(own.victim());
             }
         }
@@ -101,12 +101,14 @@ impl Scheduler {
         self.removals.begin_rest(&self.groups, until, &mut seen);
         for pod in &seen.gone {
             // One that has lost its node comes back with it, and nobody asks for it any more.
-            if self.removals.set_assumed(pod_name(pod), false) {
-                self.set_deleting(pod, false);
+            if self.removals.set_assumed(pod_name(pod), Some(false)) {
+                self.set_terminating(&pod.namespace, &pod.name, None);
             }
         }
         for pod in &seen.begun {
-            self.set_deleting(pod, true);
+            if self.set_terminating(&pod.namespace, &pod.name, Some(true)) {
+                self.removals.set_assumed(pod_name(pod), None);
+            }
         }
         for ticket in seen.tickets {
             self.timers.insert((until, Timer::Evictions(ticket)));

@@ -9,7 +9,7 @@ use super::{Scheduler, Timer};
 use crate::model::Pod;
 use crate::queue::groups::{Member, full_name};
 use crate::queue::holds::{HeldPlace, Hold, HoldId, UnitMove};
-use crate::queue::removals::{Among, Removal};
+use crate::queue::removals::{Among, Removal, pod_name};
 use crate::queue::terms::ids::{GroupId, Ticket};
 use crate::queue::terms::observe::ReservationEnd;
 use crate::state::{NodeView, PodView};
@@ -124,6 +124,7 @@ impl Scheduler {
         let Some((root, stay)) = self.removals.keep_pods(ticket, name, pods) else { return };
         for pod in &stay {
             self.set_deleting(pod, false);
+            self.removals.set_assumed(pod_name(pod), Some(false));
         }
         self.removals.give_back(&stay);
         if let Some(root) = root {

@@ -184,7 +184,7 @@ impl Scheduler {
             // Nobody is asked to evict what is being unbound.
             let members = queued.members().values();
             for own in members.filter(|own| own.state() == MemberState::Unbinding) {
-                self.set_terminating(own.pod().namespace(), &own.pod().name, true);
+                self.set_terminating(own.pod().namespace(), &own.pod().name, Some(true));
             }
             if self.holds.promise(id).is_some() {
                 self.backfill.note_changed(id);

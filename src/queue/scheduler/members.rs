@@ -86,9 +86,7 @@ impl Scheduler {
             (None, Some(_)) => self.groups.check_no_member(&name)?,
             _ => {}
         }
-        if pod.deleting {
-            self.removals.set_assumed(name.clone(), false);
-        }
+        let terminates = pod.deleting;
         self.complete(&mut pod);
         let old = self.node_of(pod.namespace(), &pod.name);
         let node = pod.node.clone().unwrap_or_default();
@@ -97,6 +95,7 @@ impl Scheduler {
         if applied == Applied::Stale {
             return Ok(applied);
         }
+        self.removals.set_assumed(name.clone(), Some(pod.deleting != terminates));
         if applied == Applied::Changed {
             self.backfill.note_loss();
         }

@@ -65,18 +65,24 @@ impl Scheduler {
 
     /// Records whether a pod counts as terminating: the others of a unit that has begun to go do.
     pub(super) fn set_deleting(&mut self, pod: &EvictedPod, deleting: bool) {
-        if self.set_terminating(&pod.namespace, &pod.name, deleting) {
-            self.removals.set_assumed(pod_name(pod), deleting);
+        if self.set_terminating(&pod.namespace, &pod.name, Some(deleting)) {
+            self.removals.set_assumed(pod_name(pod), None);
         }
     }
 
-    /// Sets whether a pod terminates, until an event says otherwise. Returns whether that changed.
-    pub(super) fn set_terminating(&mut self, namespace: &str, name: &str, is: bool) -> bool {
+    /// Sets whether a pod terminates, until an event says otherwise, or turns that round. Returns
+    /// whether it changed.
+    pub(super) fn set_terminating(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        is: Option<bool>,
+    ) -> bool {
         let view = self.world.cluster().pod(namespace, name);
-        let Some(mut own) = view.map(PodView::to_pod).filter(|own| own.deleting != is) else {
+        let Some(mut own) = view.map(PodView::to_pod).filter(|own| is != Some(own.deleting)) else {
             return false;
         };
-        own.deleting = is;
+        own.deleting = !own.deleting;
         let node = own.node.clone().unwrap_or_default();
         let _ = self.world.apply(Event::PodChanged { pod: own, version: 0 });
         self.pods_changed(&node);

@@ -192,9 +192,12 @@ impl Scheduler {
         let Some(failure) = failure else { return };
         for pod in failure.failed.pods() {
             self.set_deleting(pod, false);
+            if retry_at.is_none() {
+                self.removals.set_assumed(pod_name(pod), Some(false));
+            }
         }
         self.cancel_units(ticket, failure.with_it);
-        if failure.retry_at.is_none() {
+        if retry_at.is_none() {
             self.release_places(|own, _, _| own.is(ticket, name));
             for root in own {
                 self.stay_in_place(root);

@@ -283,6 +283,51 @@ fn a_victim_that_is_named_anew_leaves_the_others_of_its_gang_to_their_claims() {
     assert!(next.is_none(), "{next:?}");
 }
 
+/// Everything, seed 785,979,016,006. Two pods of a gang are to go while a third has lost its node, and one of
+/// them terminates. The node comes back, and both are late. The gang has its minimum without the one that
+/// terminates: that goes on, and the other is cancelled. Before, both were forgotten, and asked for once more.
+#[test]
+fn a_pod_that_terminates_goes_on_though_the_rest_of_its_gang_stays() {
+    for goes_whole in [false, true] {
+        let mut scheduler = scheduler(gpus(2, 2), |own| {
+            own.preemption = Some(PreemptionSettings::new());
+        });
+        let on = |number: usize, node: &str| gpu().name(format!("old-{number}")).on(node);
+        let old = [on(0, "n0000"), on(1, "n0000"), on(2, "n0001")];
+        let old = old.into_iter().fold(PodGroup::gang("old", 2), PodGroup::pod);
+        let old = if goes_whole { old.evicted_whole() } else { old };
+        scheduler.handle_group(old, at(0)).unwrap();
+        let node = scheduler.cluster().node("n0001").unwrap().to_node();
+        let lost = Event::NodeRemoved { name: "n0001".into(), version: 0 };
+        scheduler.handle_event(lost, at(0)).unwrap();
+        scheduler.handle_group(wide("new", 2).priority(5), at(1)).unwrap();
+        let next = scheduler.poll_decision(at(1));
+        let Some(Decision::Evict { ticket, .. }) = next else { panic!("{next:?}") };
+        let mut pod = scheduler.cluster().pod("default", "old-0").unwrap().to_pod();
+        pod.deleting = true;
+        let event = Event::PodChanged { pod, version: 0 };
+        scheduler.handle_event(event, at(2)).unwrap();
+        assert!(scheduler.poll_decision(at(2)).is_none());
+        scheduler.handle_event(Event::NodeChanged { node, version: 0 }, at(3)).unwrap();
+        let next = scheduler.poll_decision(at(122));
+        assert!(next.is_none(), "{next:?}");
+        let pods = |victims: Vec<Victim>| -> Vec<String> {
+            victims.into_iter().flat_map(|own| own.pods).map(|pod| pod.name).collect()
+        };
+        let next = scheduler.poll_decision(at(242));
+        let Some(Decision::CancelEvictions { victims, .. }) = next else { panic!("{next:?}") };
+        assert_eq!(pods(victims), ["old-1"]);
+        let next = scheduler.poll_decision(at(242));
+        let Some(Decision::Evict { ticket: again, victims, .. }) = next else { panic!("{next:?}") };
+        assert_eq!((again, pods(victims)), (ticket, vec!["old-0".to_owned()]));
+        // The claim looks for others, and there is just the rest.
+        let next = scheduler.poll_decision(at(242));
+        let Some(Decision::Evict { victims, .. }) = next else { panic!("{next:?}") };
+        assert_eq!(pods(victims), ["old-1", "old-2"]);
+        scheduler.check().unwrap();
+    }
+}
+
 /// A node is told later than the pods that run on it. The gang was tried meanwhile, when it lacked
 /// more than what is pending. It is tried again once the node is there.
 #[test]
