@@ -303,14 +303,10 @@ impl PlannerCache {
                 Some(table)
             })
             .collect();
-        self.scratch.changes.look_to_keep();
-        for mut table in built.into_iter().flatten() {
-            table.cursor = self.scratch.changes.end();
-            table.last_use = self.requests;
-            self.made += 1;
-            table.made = self.made;
+        for table in built.into_iter().flatten() {
             let (hash, place) = (hash_of(&*table.prepared.shape), self.make_room(cluster.rows()));
-            self.keep(table, hash, place);
+            let place = self.keep(table, hash, place);
+            self.number(place);
         }
     }
 
@@ -325,6 +321,16 @@ impl PlannerCache {
         oldest.filter(|place| last_use(place) < self.requests)
     }
 
+    /// Numbers a table whose rows are all judged now. The overlay is empty while tables are made: nothing
+    /// has been placed yet.
+    fn number(&mut self, place: usize) {
+        self.made += 1;
+        let table = &mut self.tables[place];
+        (table.made, table.last_use) = (self.made, self.requests);
+        table.cursor = self.scratch.changes.end();
+        self.scratch.changes.look_to_keep();
+    }
+
     fn build(
         &mut self,
         cluster: &Cluster,
@@ -332,14 +338,8 @@ impl PlannerCache {
         place: usize,
         wanted: usize,
     ) -> Result<usize, TooFew> {
-        let end = self.scratch.changes.end();
+        self.number(place);
         let table = &mut self.tables[place];
-        table.last_use = self.requests;
-        // The overlay is empty while tables are made: nothing has been placed yet.
-        table.cursor = end;
-        self.made += 1;
-        table.made = self.made;
-        self.scratch.changes.look_to_keep();
         if table.build(framework, cluster, wanted, &mut self.build_buffers) {
             Ok(place)
         } else {

@@ -22,7 +22,7 @@ use crate::place::error::PlaceError;
 use crate::place::layout::{Layout, Member};
 use crate::place::outcome::{Answer, Unplaced, UnplacedKind};
 use crate::place::request::Task;
-use crate::place::sequential::{self, scale};
+use crate::place::sequential::{self, weighed};
 use crate::place::topology::partition::{Candidate, all_rows};
 use crate::place::topology::pinned::{Home, home, refuse_scattered, running};
 use crate::place::topology::requirement::Requirement;
@@ -276,10 +276,8 @@ impl BruteForce<'_, '_> {
                     plugin.score(&DomainContext::new(cluster, group, rows, &proposed))
                 })
                 .collect();
-            let high = raws.iter().copied().max().unwrap_or(0);
-            for (total, raw) in totals.iter_mut().zip(raws) {
-                *total += weight * scale(plugin.normalization(), raw, high);
-            }
+            let own = weighed(*weight, plugin.normalization(), raws.into_iter());
+            totals.iter_mut().zip(own).for_each(|(total, score)| *total += score);
         }
         totals
     }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::engine::{Confinement, Engine};
-use super::{Proposal, Sequential, scale};
+use super::{Proposal, Sequential, weighed};
 use crate::model::PodGroup;
 use crate::place::cache::domains::Raws;
 use crate::place::error::PlaceError;
@@ -96,12 +96,10 @@ impl<E: Engine> Sequential<'_, E> {
         self.score_proposals(group, &proposals, |plugin, domain, raw| {
             raws[plugin][new[domain]] = Some(raw);
         });
-        let raw = |raws: &Raws, at: usize| raws[at].unwrap_or(0);
         for ((weight, plugin), raws) in plugins.iter().zip(&raws) {
-            let high = fitting.iter().map(|&at| raw(raws, at)).max().unwrap_or(0);
-            for (total, &at) in totals.iter_mut().zip(fitting) {
-                *total += weight * scale(plugin.normalization(), raw(raws, at), high);
-            }
+            let raws = fitting.iter().map(|&at| raws[at].unwrap_or(0));
+            let own = weighed(*weight, plugin.normalization(), raws);
+            totals.iter_mut().zip(own).for_each(|(total, score)| *total += score);
         }
         kept(&mut self.engine, &mut raws);
         totals

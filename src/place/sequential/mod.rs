@@ -333,10 +333,8 @@ impl<'a, E: Engine> Sequential<'a, E> {
         self.score_proposals(group, &proposals, |plugin, _, raw| raws[plugin].push(raw));
         let mut scores = vec![Vec::new(); domains.len()];
         for ((weight, plugin), raws) in plugins.iter().zip(raws) {
-            let high = raws.iter().copied().max().unwrap_or(0);
-            for (scores, raw) in scores.iter_mut().zip(raws) {
-                scores.push(weight * scale(plugin.normalization(), raw, high));
-            }
+            let own = weighed(*weight, plugin.normalization(), raws.iter().copied());
+            scores.iter_mut().zip(own).for_each(|(scores, score)| scores.push(score));
         }
         scores
     }
@@ -372,7 +370,17 @@ impl<'a, E: Engine> Sequential<'a, E> {
     }
 }
 
-pub(crate) fn scale(normalization: Normalization, raw: i64, high: i64) -> i64 {
+/// Scores of domains by one plugin, normalised over its raw scores and weighted.
+pub(crate) fn weighed(
+    weight: i64,
+    normalization: Normalization,
+    raws: impl Iterator<Item = i64> + Clone,
+) -> impl Iterator<Item = i64> {
+    let high = raws.clone().max().unwrap_or(0);
+    raws.map(move |raw| weight * scale(normalization, raw, high))
+}
+
+fn scale(normalization: Normalization, raw: i64, high: i64) -> i64 {
     let proportion = |raw: i64| match raw.checked_mul(100) {
         Some(raw) => (raw / high).clamp(0, 100),
         None => (100 * i128::from(raw) / i128::from(high)).clamp(0, 100) as i64,

@@ -55,11 +55,11 @@ impl Scheduler {
             for (root, _) in own.names().filter_map(|name| self.groups.member(&name)) {
                 *roots.entry(root).or_insert(0) += 1;
             }
-            let is_asked = !own.pods().any(|pod| unasked.contains(&pod_name(pod)));
+            let was_polled = !own.pods().any(|pod| unasked.contains(&pod_name(pod)));
             // The pods of a group whose time is over are to go all the same.
             let is_over =
                 |root| self.groups.get(&root).is_some_and(|own| own.health().leaves_anyway());
-            if own.is_asked() && is_asked && !own.root().is_some_and(is_over) {
+            if own.is_asked() && was_polled && !own.root().is_some_and(is_over) {
                 victims.push(own.victim());
             }
         }

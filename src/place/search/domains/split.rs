@@ -12,7 +12,7 @@ use crate::base::RowSet;
 use crate::framework::{DomainContext, DomainSums, DomainTotals};
 use crate::model::PodShape;
 use crate::place::cache::capacity::{Amount, Capacity, Extent};
-use crate::place::sequential::scale;
+use crate::place::sequential::weighed;
 use crate::place::topology::partition::{Part, split};
 use crate::place::topology::tiers::{Path, path_keys};
 use crate::place::topology::tree::{TreeDomain, Within};
@@ -193,10 +193,8 @@ impl<'a> Solver<'_, 'a> {
             }
         }
         for ((weight, plugin), raws) in plugins.iter().zip(raws) {
-            let high = raws.iter().copied().max().unwrap_or(0);
-            for (total, raw) in totals.iter_mut().zip(raws) {
-                *total += weight * scale(plugin.normalization(), raw, high);
-            }
+            let own = weighed(*weight, plugin.normalization(), raws.into_iter());
+            totals.iter_mut().zip(own).for_each(|(total, score)| *total += score);
         }
         totals
     }
