@@ -260,7 +260,7 @@ impl<'a> Laid<'a> {
 
     fn scored(self, at: usize) -> &'a [i64] {
         self.rows.scored[at].get(|into| {
-            let chunks = |chunk| self.columns.scored_chunks(chunk)[at];
+            let chunks = |chunk| self.columns.scored_chunk(at, chunk);
             self.pick_sum(into, chunks, self.rows.takes_scored[at], |usage| usage.scored[at]);
         })
     }
@@ -485,7 +485,7 @@ impl<'a> Block<'a> {
     fn scored(&self, at: usize) -> &'a [i64] {
         let columns = &self.cluster.columns;
         match self.rows {
-            Rows::Chunk(chunk, _) => columns.scored_chunks(chunk)[at],
+            Rows::Chunk(chunk, _) => columns.scored_chunk(at, chunk),
             Rows::Gathered(laid) => laid.scored(at),
         }
     }

@@ -329,9 +329,9 @@ impl Columns {
         self.column(chunk, 0).unwrap_or(&[])
     }
 
-    /// One chunk of the CPU and one of the memory that scores count as used.
-    pub(crate) fn scored_chunks(&self, chunk: usize) -> [&[i64]; 2] {
-        [1, 2].map(|sum| self.column(chunk, sum).unwrap_or(&[]))
+    /// One chunk of the CPU (0) or the memory (1) that scores count as used.
+    pub(crate) fn scored_chunk(&self, at: usize, chunk: usize) -> &[i64] {
+        self.column(chunk, 1 + at).unwrap_or(&[])
     }
 
     #[inline]

@@ -276,7 +276,7 @@ impl BruteForce<'_, '_> {
                     plugin.score(&DomainContext::new(cluster, group, rows, &proposed))
                 })
                 .collect();
-            let own = weighed(*weight, plugin.normalization(), raws.into_iter());
+            let own = weighed(*weight, plugin.normalization(), raws);
             totals.iter_mut().zip(own).for_each(|(total, score)| *total += score);
         }
         totals

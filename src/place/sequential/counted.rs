@@ -97,7 +97,7 @@ impl<E: Engine> Sequential<'_, E> {
             raws[plugin][new[domain]] = Some(raw);
         });
         for ((weight, plugin), raws) in plugins.iter().zip(&raws) {
-            let raws = fitting.iter().map(|&at| raws[at].unwrap_or(0));
+            let raws = fitting.iter().map(|&at| raws[at].unwrap_or(0)).collect();
             let own = weighed(*weight, plugin.normalization(), raws);
             totals.iter_mut().zip(own).for_each(|(total, score)| *total += score);
         }

@@ -333,7 +333,7 @@ impl<'a, E: Engine> Sequential<'a, E> {
         self.score_proposals(group, &proposals, |plugin, _, raw| raws[plugin].push(raw));
         let mut scores = vec![Vec::new(); domains.len()];
         for ((weight, plugin), raws) in plugins.iter().zip(raws) {
-            let own = weighed(*weight, plugin.normalization(), raws.iter().copied());
+            let own = weighed(*weight, plugin.normalization(), raws);
             scores.iter_mut().zip(own).for_each(|(scores, score)| scores.push(score));
         }
         scores
@@ -371,13 +371,12 @@ impl<'a, E: Engine> Sequential<'a, E> {
 }
 
 /// Scores of domains by one plugin, normalised over its raw scores and weighted.
-pub(crate) fn weighed(
-    weight: i64,
-    normalization: Normalization,
-    raws: impl Iterator<Item = i64> + Clone,
-) -> impl Iterator<Item = i64> {
-    let high = raws.clone().max().unwrap_or(0);
-    raws.map(move |raw| weight * scale(normalization, raw, high))
+pub(crate) fn weighed(weight: i64, normalization: Normalization, mut raws: Vec<i64>) -> Vec<i64> {
+    let high = raws.iter().copied().max().unwrap_or(0);
+    for raw in &mut raws {
+        *raw = weight * scale(normalization, *raw, high);
+    }
+    raws
 }
 
 fn scale(normalization: Normalization, raw: i64, high: i64) -> i64 {

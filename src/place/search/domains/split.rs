@@ -193,7 +193,7 @@ impl<'a> Solver<'_, 'a> {
             }
         }
         for ((weight, plugin), raws) in plugins.iter().zip(raws) {
-            let own = weighed(*weight, plugin.normalization(), raws.into_iter());
+            let own = weighed(*weight, plugin.normalization(), raws);
             totals.iter_mut().zip(own).for_each(|(total, score)| *total += score);
         }
         totals
