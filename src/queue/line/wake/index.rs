@@ -108,15 +108,18 @@ impl WaitIndex {
         needed: u64,
         in_step: bool,
     ) -> u64 {
-        let bucket = if in_step && has_capacity_bound(framework, shape) {
+        let known = if in_step && has_capacity_bound(framework, shape) {
             let name = (level.map(String::from), Arc::clone(shape));
             let entry = self.numbers.get(&name).and_then(|id| self.list.get(id));
-            let own = entry.and_then(|entry| entry.bucket);
+            // The bucket that a tracked entry left may lack nodes that suit since.
+            let tracked = entry.and_then(|entry| entry.tracked.as_ref());
             let any = || {
                 let bucket_keys = BucketKey::of(shape, level);
                 bucket_keys.iter().find_map(|bucket_key| self.bucket_ids.get(bucket_key)).copied()
             };
-            own.or_else(any).and_then(|id| self.buckets.get(&id))
+            let number = || entry.and_then(|entry| entry.bucket).or_else(any);
+            let bucket = || Some(&self.buckets.get(&number()?)?.1.capacity);
+            tracked.map(|tracked| &tracked.capacity).or_else(bucket)
         } else {
             None
         };
@@ -124,16 +127,13 @@ impl WaitIndex {
         let most_of = |rows: &mut dyn Iterator<Item = Row>| {
             CapacityByDomain::most_of(&bound, level, rows, needed)
         };
-        let (most, row) = if let Some((_, bucket)) = bucket {
-            most_of(&mut bucket.capacity.rows())
-        } else {
-            let rows = cluster.rows();
-            let first = self.found_at.min(rows);
-            most_of(&mut (first..rows).chain(0..first).map(Row::new))
-        };
-        if bucket.is_none() {
-            self.found_at = row.map_or(0, Row::index);
+        if let Some(known) = known {
+            return most_of(&mut known.rows()).0;
         }
+        let rows = cluster.rows();
+        let first = self.found_at.min(rows);
+        let (most, row) = most_of(&mut (first..rows).chain(0..first).map(Row::new));
+        self.found_at = row.map_or(0, Row::index);
         most
     }
 
