@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::drive::Waits;
 use super::setup::{Line, RETRY_AFTER};
-use super::world::{Gang, Leave, World};
+use super::world::{Gang, Leave, PodState, World};
 
 /// Events since the quiet began.
 #[derive(Debug, Default)]
@@ -42,9 +42,10 @@ impl World {
         self.poll();
         self.check();
         // One of which too few pods are left, wherever they are, will not be whole again. Nor may one
-        // of which a part has left its nodes, once a node of its places has changed.
+        // of which a part terminates or has left its nodes, once a node of its places has changed.
         let is_whole = |(name, gang): &(&String, &Gang)| {
-            let runs = |pod: &str| self.pods[pod].finished || self.runs(&self.pods[pod]);
+            let stays = |pod: &PodState| pod.finished || self.runs(pod) && !pod.deleting;
+            let runs = |pod: &str| stays(&self.pods[pod]);
             let has_places = self.places.get(*name).is_none_or(|(since, nodes)| {
                 let stands = |node: &String| {
                     let state = &self.nodes[node];
