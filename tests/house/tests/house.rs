@@ -10,7 +10,7 @@ use phalanx_house::limits::{
     TWICE, WALKS,
 };
 use phalanx_house::rules::words::{self, Paragraph};
-use phalanx_house::rules::{boxes, ceilings, imports, names, owners, plugins, size, walks};
+use phalanx_house::rules::{boxes, ceilings, imports, links, names, owners, plugins, size, walks};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../src")
@@ -208,4 +208,17 @@ fn pages_stay_short() {
     let long =
         |(file, paragraphs): &(String, Vec<Paragraph>)| words::long_page(file, paragraphs, PAGE);
     none("pages stay short", &PAGES.iter().filter_map(long).collect::<Vec<_>>());
+}
+
+#[test]
+fn pages_of_the_documentation_lead_to_each_other() {
+    let lib = fs::read_to_string(root().join("lib.rs")).expect("the file is there");
+    let (pages, labels) = (links::pages(&lib), links::labels(&lib));
+    assert!(pages.len() > 10 && labels.len() > 10, "{pages:?} {labels:?}");
+    let lost = |page: &&str| {
+        let text =
+            fs::read_to_string(root().join("../docs").join(page)).expect("the page is there");
+        links::lost(page, &text, &labels)
+    };
+    none("links of pages lead to modules", &pages.iter().flat_map(lost).collect::<Vec<_>>());
 }

@@ -3,6 +3,7 @@
 pub mod boxes;
 pub mod ceilings;
 pub mod imports;
+pub mod links;
 pub mod names;
 pub mod owners;
 pub mod plugins;
