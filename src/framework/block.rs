@@ -428,7 +428,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Whether every amount in the columns is below 2^61, so that sums and differences of a few
+    /// Whether every amount in the columns is below 2⁶⁰, so that sums and differences of a few
     /// cannot overflow.
     #[inline]
     pub fn is_narrow(&self) -> bool {
@@ -445,7 +445,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Whether every amount in the columns is from 0 to below 2⁴⁵, limits of pods apart: 35 trillion
+    /// Whether every amount in the columns is from 0 to below 2⁴⁴, limits of pods apart: 17 trillion
     /// bytes. Amounts that are can be multiplied by 100 and are exact in floats. A node that has ever
     /// been larger makes this false for all.
     #[inline]

@@ -21,7 +21,8 @@ use crate::state::{DeviceNeed, NodeDevices, NodeView};
 ///
 /// The choice is made when a pod is placed, and becomes part of the plan. It must be a pure
 /// function of the pod and the offer. It may look up names in the cluster, but no other node, and
-/// its context has neither group nor time.
+/// its context has neither group nor time. It is not asked about a pod with a request `beside` another, and not where
+/// an earlier choice left too little: a matching then serves all requests.
 ///
 /// ```
 /// use phalanx::framework::{Context, DeviceChoice, DeviceOffer};

@@ -66,8 +66,8 @@ impl JobRecord {
         Some(self.end?.since(self.submit))
     }
 
-    /// How much longer it took than it ran: `max(1, (wait + run) / max(run, bound))`, so that very
-    /// short jobs do not decide the mean. (Feitelson, *Metrics for parallel job scheduling*, JSSPP
+    /// How much longer it took than it ran: `max(1, (end − arrival) / max(run, bound))`, so that
+    /// very short jobs do not decide the mean. Runs that were lost count as waiting. (Feitelson, *Metrics for parallel job scheduling*, JSSPP
     /// 2001.) `None` before its end.
     pub fn bounded_slowdown(&self, bound: Duration) -> Option<f64> {
         let took = self.completion_time()?.as_secs_f64();

@@ -13,7 +13,8 @@
 //!
 //! Every node is tried (`minCandidateNodesPercentage: 100`), and arbitrary choices of
 //! kube-scheduler are made by a total order. Nodes of equal rank go by the order of nodes, pods of
-//! equal importance by their [place](PreemptionSnapshot::set_place). `docs/preemption.md` tells the rules.
+//! equal importance by their [place](PreemptionSnapshot::set_place). `docs/preemption/kube-scheduler.md` has the
+//! rules.
 //!
 //! Accidents that are kept: groups with a topology constraint do not preempt. Victims of a group
 //! are chosen from an emptied cluster. Preemption pod by pod may evict for nothing. A unit starts

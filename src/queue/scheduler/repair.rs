@@ -41,7 +41,7 @@ pub(super) fn own_work(
         .filter_map(|own| world.cluster().pod(own.pod().namespace(), &own.pod().name))
         .collect();
     let breaks = running_work.budgets().any(|budget| {
-        let own = views.iter().filter(|pod| budget.covers(**pod)).count() as u64;
+        let own = views.iter().filter(|pod| budget.is_charged_for(**pod)).count() as u64;
         own > 0 && own > u64::try_from(budget.disruptions_allowed).unwrap_or(0)
     });
     if is_kept || breaks {

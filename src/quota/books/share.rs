@@ -11,8 +11,8 @@ use crate::quota::model::claim::FlavorResource;
 
 /// A share, in total order.
 ///
-/// It is a quotient of floats: each is the result of one multiplication and two divisions as IEEE 754
-/// rounds them, which is the same on every machine. Kueue compares the same floats.
+/// It is a quotient of floats: the result of one multiplication and two divisions, or the sum of two such.
+/// IEEE 754 rounds them the same on every machine. Kueue compares the same floats.
 #[derive(Debug, Clone, Copy)]
 pub struct ShareValue {
     /// The dominant ratio, in thousandths; before the weight.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use phalanx::model::{Effect, Taint};
+use phalanx::model::{Effect, LabelSelector, Taint};
+use phalanx::preempt::DisruptionBudget;
 use phalanx::queue::{
     Elastic, EvictionCause, Gone, PreemptionSettings, PriorityThenTime, Repair, RepairCosts,
     RepairWay, Settings,
@@ -227,20 +228,36 @@ fn scheduler_with_old_jobs() -> Scheduler {
     let job = |name: &str| PodGroup::gang(name, 1).pods(1, gpu().node_selector("rack", "r0"));
     start(&mut scheduler, job("small-a"), at(0));
     start(&mut scheduler, job("small-b"), at(0));
-    let own = gang("own", 6).require("rack").priority(5);
-    let first = own;
+    let own = PodGroup::gang("own", 6).pods(6, gpu().label("app", "own"));
+    let own = own.require("rack").priority(5);
     // The other rack is full until it has started.
     start(
         &mut scheduler,
         PodGroup::gang("filler", 8).pods(8, gpu().node_selector("rack", "r1")),
         at(0),
     );
-    start(&mut scheduler, first, at(1_000));
+    start(&mut scheduler, own, at(1_000));
     for pod in 0..8 {
         delete(&mut scheduler, &format!("filler-{pod}"), at(1_001));
     }
     settle(&mut scheduler, at(1_001));
     scheduler
+}
+
+/// A budget is not charged for pods that it lists as disrupted.
+#[test]
+fn a_budget_keeps_a_gang_from_moving_unless_it_counts_its_pods_already() {
+    for (disrupted, way) in [(0..0, RepairWay::Yield), (0..6, RepairWay::Move)] {
+        let mut scheduler = scheduler_with_old_jobs();
+        let none = DisruptionBudget::new("own", LabelSelector::label("app", "own"), 0);
+        let counted = disrupted.len();
+        let add = |budget: DisruptionBudget, pod| budget.disrupted(format!("own-{pod}"));
+        scheduler.handle_budget(disrupted.fold(none, add), at(1_002));
+        fail(&mut scheduler, "own", at(1_010));
+        let seen = settle(&mut scheduler, at(1_010));
+        let (_, taken, said) = seen.said[0];
+        assert_eq!((taken, said.moves.is_some()), (way, counted == 6), "{said:?}");
+    }
 }
 
 #[test]
