@@ -13,7 +13,7 @@ use crate::framework::Framework;
 use crate::model::{Node, Pod, PodShape};
 use crate::queue::terms::ids::QueueKey;
 use crate::queue::terms::wake::WakeCondition;
-use crate::state::{Cluster, PodView};
+use crate::state::{Cluster, NodeView, PodView};
 
 #[test]
 fn capacity_is_looked_for_where_it_was_found_last_and_is_the_same_from_anywhere() {
@@ -99,7 +99,7 @@ proptest! {
         let mut asleep: BTreeMap<usize, Wait> = BTreeMap::new();
         for (pods, (kind, name, value)) in steps.into_iter().enumerate() {
             let (mut changes, full) = (Changes::default(), format!("n{name}"));
-            let known = cluster.node(&full).map(|node| node.row());
+            let known = cluster.node(&full).map(NodeView::row);
             match (kind, known) {
                 (0, Some(row)) if value % 4 == 0 => {
                     cluster.remove_node(&full).unwrap();
