@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use phalanx::preempt::Victim;
 use phalanx::queue::{Gone, GroupState, PreemptionSettings, PriorityThenTime, SavedScheduler};
 use phalanx::state::Applied;
-use phalanx::{Decision, Event, Framework, Node, ObjectName, Pod, PodGroup, Scheduler};
+use phalanx::{Cluster, Decision, Event, Framework, Node, ObjectName, Pod, PodGroup, Scheduler};
 
 use super::moves::{moved, wide};
 use super::steps::*;
@@ -421,4 +421,34 @@ fn news_of_a_finished_pod_are_late() {
         assert!(scheduler.cluster().pod("default", "g-0").is_some());
         assert_ne!(scheduler.state("default/g"), Some(GroupState::Finished));
     }
+}
+
+/// No node has both a GPU and a core free, so groups of that shape are counted by themselves. A node that is
+/// uncordoned then has both. Before, the first of them was woken for it and refused without end.
+#[test]
+fn a_node_that_is_uncordoned_is_found_by_groups_that_are_counted_by_themselves() {
+    let node = |name: &str, gpu| Node::new(name).capacity(GPU, gpu).capacity("cpu", 1);
+    let mut cluster = Cluster::new();
+    cluster.add_node(node("back", 1).unschedulable()).unwrap();
+    cluster.add_node(node("gpu", 1)).unwrap();
+    cluster.add_node(node("core", 0)).unwrap();
+    let mut scheduler = scheduler(cluster, |_| {});
+    let bound = |pod: Pod| Event::PodChanged { pod, version: 0 };
+    let core = Pod::new().name("takes-the-core").request("cpu", 1).on("gpu");
+    scheduler.handle_event(bound(core), at(0)).unwrap();
+    scheduler.handle_event(bound(gpu().name("takes-the-gpu").on("gpu")), at(0)).unwrap();
+    let both = gpu().request("cpu", 1);
+    for name in ["first", "second"] {
+        let group = PodGroup::gang(name, 1).pods(1, both.clone());
+        scheduler.handle_group(group, at(1)).unwrap();
+        assert_eq!(scheduler.poll_decision(at(1)), None);
+    }
+    delete(&mut scheduler, "takes-the-gpu", at(2));
+    assert_eq!(scheduler.poll_decision(at(2)), None, "the core is taken there");
+    let back = Event::NodeChanged { node: node("back", 1), version: 0 };
+    scheduler.handle_event(back, at(3)).unwrap();
+    let (_, plan) = plan(&mut scheduler, at(3));
+    assert_eq!(plan.len(), 1);
+    assert_eq!(scheduler.poll_decision(at(3)), None, "there is room for one");
+    assert!(scheduler.check().is_ok());
 }
