@@ -320,12 +320,10 @@ impl World {
                 }
                 self.put_on(pod, &to, false);
             }
-            self.asks.retain(|own| {
-                own.owner != ask.owner || own.ticket != ask.ticket || own.name != ask.name
-            });
-            // Who else wants them off their nodes has that.
-            for other in &mut self.asks {
-                other.pods.retain(|pod| !left.contains(pod));
+            // Who wants them off their nodes has that; one whose place is on its own node is still to go.
+            for own in &mut self.asks {
+                own.begun |= own.pods.iter().any(|pod| left.contains(pod));
+                own.pods.retain(|pod| !left.contains(pod));
             }
             self.asks.retain(|own| !own.pods.is_empty());
             return;

@@ -293,6 +293,10 @@ impl World {
                     let gone: Vec<String> =
                         self.pods.keys().filter(|pod| on_it(pod)).cloned().collect();
                     for ask in &mut self.asks {
+                        if !ask.to.is_empty() {
+                            let left = ask.pods.iter().filter(|pod| on_it(pod));
+                            self.moved.extend(left.filter_map(|pod| self.pods[pod].root.clone()));
+                        }
                         ask.pods.retain(|pod| !on_it(pod));
                         // A unit moves no more without the node of its place.
                         if ask.to.values().any(|to| *to == name) {

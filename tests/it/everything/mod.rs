@@ -138,7 +138,9 @@ mod tests {
     /// unit that had been refused ended, and the model held its group to run again (743,029,342,713). A pod that
     /// terminated too slowly was forgotten with the rest of its gang, which stayed (785,979,016,006). A group was woken
     /// and refused without end, as one count did not follow a node that was uncordoned (558,345,748,835,
-    /// 691,489,734,783). The place of a pod that moved was lost after the pod had begun to go (691,489,735,560).
+    /// 691,489,734,783). The place of a pod that moved was lost after the pod had begun to go (691,489,735,560). A
+    /// pod whose place is on its own node had not gone with the others of its unit (695,784,702,297), and one that
+    /// moves keeps its quota though its node is lost (704,374,637,707).
     #[test]
     fn streams_of_everything_that_failed_once() {
         let seeds: [u64; 28] = [
@@ -146,7 +148,7 @@ mod tests {
             6_303, 6_803, 8_211, 10_528, 13_710, 13_786, 6_909, 15_273, 9_430, 9_960, 12_187,
             13_128, 13_568, 14_672, 18_666,
         ];
-        let long: [u64; 27] = [
+        let long: [u64; 29] = [
             442_381_632_574,
             433_791_697_380,
             438_086_664_767,
@@ -174,6 +176,8 @@ mod tests {
             558_345_748_835,
             691_489_734_783,
             691_489_735_560,
+            695_784_702_297,
+            704_374_637_707,
         ];
         let count = budget::of(3, (long.len() + seeds.len()) as u64) as usize;
         for seed in seeds.iter().chain(&long).take(count) {
