@@ -180,10 +180,7 @@ impl World {
         for root in roots {
             let gang = &self.gangs[&root];
             let tree = &gang.tree;
-            let was = |pod: &str| {
-                let state = &self.pods[pod];
-                state.finished || self.runs(state) && !state.deleting
-            };
+            let was = |pod: &str| self.stays(&self.pods[pod]);
             let left = |pod: &str| was(pod) && !of_decision.contains(pod);
             let runs_on = self.members(&root).filter(|(name, pod)| left(name) && !pod.finished);
             let runs_on: Vec<&String> = runs_on.map(|(name, _)| name).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::drive::Waits;
 use super::setup::{Line, RETRY_AFTER};
-use super::world::{Gang, Leave, PodState, World};
+use super::world::{Gang, Leave, World};
 
 /// Events since the quiet began.
 #[derive(Debug, Default)]
@@ -44,8 +44,7 @@ impl World {
         // One of which too few pods are left, wherever they are, will not be whole again. Nor may one
         // of which a part terminates or has left its nodes, once a node of its places has changed.
         let is_whole = |(name, gang): &(&String, &Gang)| {
-            let stays = |pod: &PodState| pod.finished || self.runs(pod) && !pod.deleting;
-            let runs = |pod: &str| stays(&self.pods[pod]);
+            let stays = |pod: &str| self.stays(&self.pods[pod]);
             let has_places = self.places.get(*name).is_none_or(|(since, nodes)| {
                 let stands = |node: &String| {
                     let state = &self.nodes[node];
@@ -56,7 +55,7 @@ impl World {
             gang.started
                 && gang.below.is_none()
                 && self.has_no_part(name, &gang.tree)
-                && (has_places || self.counts(name, &gang.tree, runs))
+                && (has_places || self.counts(name, &gang.tree, stays))
         };
         let whole = self.gangs.iter().filter(is_whole).map(|(name, _)| name.clone()).collect();
         self.quiet = Some(Quiet { whole, ..Quiet::default() });

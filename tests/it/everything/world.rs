@@ -324,6 +324,11 @@ impl World {
         pod.node.as_ref().is_some_and(|node| self.nodes[node].there)
     }
 
+    /// Whether a pod counts for its group and is not on its way out.
+    pub(super) fn stays(&self, pod: &PodState) -> bool {
+        pod.finished || self.runs(pod) && !pod.deleting
+    }
+
     /// Pods on nodes that are gone.
     pub(super) fn stranded(&self) -> Vec<String> {
         let is = |pod: &PodState| pod.node.is_some() && !self.runs(pod);
