@@ -258,9 +258,9 @@ impl Tenancy {
     }
 
     /// The decision on a claim that preempts, and the groups whose reserved claims end for it. If
-    /// another leaf gives back, its reserved quota goes before its running groups, the last in line
-    /// first. If that spares no running group, no reserved quota is taken. Where only reserved quota
-    /// takes a queue beyond its own, nobody gives back.
+    /// another queue gives back, quota that is reserved in its subtree goes before running groups
+    /// there, the last in line first. If that spares no running group, no reserved quota is taken.
+    /// Where only reserved quota takes a queue beyond its own, nobody gives back.
     fn decide_before_reserved(
         &mut self,
         owners: Owners<'_>,
@@ -287,10 +287,11 @@ impl Tenancy {
         for (name, owner, leaf, usage) in aside.values() {
             let _ = self.tenants.reserve_for(name, owner, *leaf, usage);
         }
-        let queues: BTreeSet<&str> = aside.keys().filter_map(|id| queue_of(owners, *id)).collect();
+        let queues = aside.keys().filter_map(|id| queue_of(owners, *id));
+        let sides: BTreeSet<QueueId> = queues.flat_map(|queue| self.side(claim, queue)).collect();
         let running = |found: &Reclaim| {
             let queues_named = found.groups.iter().filter_map(|id| queue_of(owners, *id));
-            queues_named.filter(|queue| queues.contains(queue)).count()
+            queues_named.filter(|queue| !self.side(claim, queue).is_disjoint(&sides)).count()
         };
         let is_fit = |found: &Reclaim| found.decision.assignment.mode != AssignmentMode::NoFit;
         let is_better = |found: &Reclaim| is_fit(found) && running(found) < running(&first);
@@ -300,6 +301,14 @@ impl Tenancy {
             Some(last) if !is_fit(&last) => Ok((last, Vec::new())),
             _ => Ok((first, Vec::new())),
         }
+    }
+
+    /// A queue and those above it that a claim's queue is not below: they give back to the claim.
+    fn side(&self, claim: &GroupClaim, queue: &str) -> BTreeSet<QueueId> {
+        let tree = self.tenants.tree();
+        let path = |queue| self.leaf(queue).into_iter().flat_map(|leaf| tree.path(leaf));
+        let own: BTreeSet<QueueId> = path(&claim.claim.queue).collect();
+        path(queue).filter(|at| !own.contains(at)).collect()
     }
 
     /// The groups that are to leave for a reserved claim alone: none of them has begun to go.
@@ -337,7 +346,7 @@ impl Tenancy {
         }
     }
 
-    /// The last in line of the reserved claims in other leaves that a decision names groups of, for
+    /// The last in line of the reserved claims in other queues that a decision names groups of, for
     /// what the claim asks for.
     fn last_reserved(
         &self,
@@ -346,18 +355,15 @@ impl Tenancy {
         found: &Reclaim,
     ) -> Option<GroupId> {
         let queues = found.groups.iter().filter_map(|id| queue_of(owners, *id));
-        let queues: BTreeSet<&str> = queues.filter(|queue| **queue != *claim.claim.queue).collect();
+        let sides: BTreeSet<QueueId> = queues.flat_map(|queue| self.side(claim, queue)).collect();
         let asks_for = |of| found.decision.assignment.usage.iter().any(|(own, _)| *own == of);
         let gives = |id: &GroupId| {
             let queued = owners.groups.get(id)?;
             let (_, usage) = self.tenants.reserved(queued.name())?;
             let takes = usage.iter().any(|&(of, amount)| amount > 0 && asks_for(of));
             let root = queued.root();
-            (takes && queues.contains(root.queue.as_str())).then_some((
-                Reverse(root.priority),
-                queued.ready_since(),
-                *id,
-            ))
+            let gives = takes && !self.side(claim, &root.queue).is_disjoint(&sides);
+            gives.then_some((Reverse(root.priority), queued.ready_since(), *id))
         };
         let kept = owners.holds.with_quota();
         kept.filter_map(|id| gives(&id)).max().map(|(.., id)| id)
