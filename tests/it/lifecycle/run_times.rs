@@ -133,7 +133,7 @@ fn backfill_knows_the_end_of_a_group_without_an_estimate() {
 #[test]
 fn no_group_of_a_random_stream_runs_for_longer_than_its_time() {
     let (mut ends, mut partial) = (0, 0);
-    for seed in 0..budget::of(3, 2_000) {
+    for seed in 0..budget::of(3, 1_000) {
         let mut random = Random::new(seed);
         let mut scheduler = scheduler(gpus(2, 4), |_| ());
         // Bound, start of the present run, time of the runs before.
