@@ -228,7 +228,14 @@ impl World {
             // A unit that is late may be asked for again.
             let now = self.now;
             let is_late = |ask: &Ask| now.since(ask.since) >= START_TIMEOUT;
-            self.asks.retain(|ask| ask.owner != owner || ask.name != unit.name || !is_late(ask));
+            // One that has moved but for pods with a place on their own nodes may be done.
+            let is_done = |ask: &Ask| {
+                let stays = |pod: &String| ask.to.get(pod) == self.pods[pod].node.as_ref();
+                ask.begun && ask.pods.len() < ask.whole && ask.pods.iter().all(stays)
+            };
+            self.asks.retain(|ask| {
+                ask.owner != owner || ask.name != unit.name || !is_late(ask) && !is_done(ask)
+            });
             for pod in &unit.pods {
                 let again =
                     self.asks.iter().find(|ask| ask.owner == owner && ask.pods.contains(pod));
