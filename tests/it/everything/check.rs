@@ -60,8 +60,8 @@ impl World {
             let own_asks = || self.asks.iter().filter(|ask| ask.owner == gang.owner);
             // A plan that is undone takes its pods back, not the group.
             let is_own = |pod: &String| own_asks().any(|ask| ask.pods.contains(pod));
-            let all_own = bound().any(|(pod, _)| is_own(pod))
-                && bound().all(|(pod, _)| is_own(pod) || self.is_leaving(pod));
+            let all_own = (gang.goes || bound().any(|(pod, _)| is_own(pod)))
+                && bound().all(|(pod, own)| is_own(pod) || self.is_leaving(pod) || !self.runs(own));
             let waits = self.processes[gang.owner].waits(&name);
             let now = self.now;
             let gang = self.gangs.get_mut(&name).unwrap();
