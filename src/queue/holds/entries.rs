@@ -2,17 +2,20 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
 #[cfg(feature = "serde")]
 use super::SavedHolds;
+#[cfg(feature = "serde")]
+use super::checked::Checked;
 use super::hold::{Cause, Hold, HoldId, InFlight};
 use super::{Distances, Holds, KeptQuota, Past, Placeholders};
 use crate::base::Time;
-use crate::model::Pod;
+use crate::model::{Pod, PodShape};
 use crate::queue::terms::ids::{GroupId, Ticket};
-use crate::state::{Assignment, Plan};
+use crate::state::{Assignment, Plan, Row};
 
 impl Hold {
     pub(super) fn new(
@@ -138,6 +141,45 @@ impl Holds {
     /// Something changed that holds may use.
     pub(in crate::queue) fn set_due(&mut self) {
         self.due = true;
+        self.checked.open_all();
+    }
+
+    /// The pods on a row have changed, which holds may use.
+    pub(in crate::queue) fn set_due_at(&mut self, row: Row) {
+        self.due = true;
+        self.checked.note(row);
+    }
+
+    /// A claim holds: no row has room for a pod of a shape that it needs, and its plan has these rows.
+    /// It is none of [`Holds::open_rooms`] until one of the rows changes, or one that then has room.
+    pub(in crate::queue) fn set_checked(
+        &mut self,
+        id: GroupId,
+        shape: Arc<PodShape>,
+        rows: Vec<Row>,
+    ) {
+        self.checked.put(id, shape, rows);
+    }
+
+    /// Groups whose room is to be looked at. `has_room` says of a row that has changed whether it has
+    /// room for a pod of a shape. O(changed rows · shapes).
+    pub(in crate::queue) fn open_rooms(
+        &mut self,
+        has_room: impl Fn(&PodShape, Row) -> bool,
+    ) -> &BTreeSet<GroupId> {
+        self.checked.tell(has_room);
+        self.checked.open()
+    }
+
+    /// All rooms are to be looked at.
+    pub(in crate::queue) fn open_all_rooms(&mut self) {
+        self.checked.open_all();
+    }
+
+    /// Whether nothing is kept but room of groups and plans in flight.
+    pub(in crate::queue) fn are_rooms_and_plans(&self) -> bool {
+        let last = self.entries.last_key_value();
+        last.is_none_or(|(id, _)| matches!(id, HoldId::Plan(_) | HoldId::Room(_)))
     }
 
     pub(in crate::queue) fn get(&self, id: HoldId) -> Option<&Hold> {
@@ -269,16 +311,26 @@ impl Holds {
     }
 
     fn room_mut(&mut self, id: GroupId) -> Option<&mut Hold> {
-        self.entries.get_mut(&HoldId::Room(self.lead(id)))
+        let id = self.lead(id);
+        let own = self.entries.get_mut(&HoldId::Room(id))?;
+        self.checked.open_up(id);
+        Some(own)
     }
 
     fn remove_room(&mut self, id: GroupId) -> Option<Hold> {
-        let own = self.entries.remove(&HoldId::Room(self.lead(id)))?;
+        let id = self.lead(id);
+        let own = self.entries.remove(&HoldId::Room(id))?;
+        self.checked.remove(id);
         for owner in &own.owners {
             self.leads.remove(owner);
         }
         self.renominated.extend(&own.owners);
         Some(own)
+    }
+
+    fn insert_room(&mut self, id: GroupId, hold: Hold) {
+        self.checked.open_up(id);
+        self.entries.insert(HoldId::Room(id), hold);
     }
 
     /// The room that is kept for a group: a reservation, a nomination, or a claim.
@@ -315,7 +367,7 @@ impl Holds {
     ) {
         self.renominated.insert(id);
         let cause = Cause::Reservation { domain, whole: 0 };
-        self.entries.insert(HoldId::Room(id), Hold::new(alloc::vec![id], cause, None, span));
+        self.insert_room(id, Hold::new(alloc::vec![id], cause, None, span));
     }
 
     /// A group is nominated to a plan. Room is kept for it if `dormant` is not set.
@@ -328,7 +380,7 @@ impl Holds {
     ) {
         self.renominated.insert(id);
         let cause = Cause::Nomination { dormant };
-        self.entries.insert(HoldId::Room(id), Hold::new(alloc::vec![id], cause, Some(plan), span));
+        self.insert_room(id, Hold::new(alloc::vec![id], cause, Some(plan), span));
     }
 
     /// A group claims the room of victims, with those that it starts together with; it is the first
@@ -348,8 +400,10 @@ impl Holds {
         self.renominated.extend(owners);
         // Room that nobody else holds part of: no other hold can use that, or suffer from it.
         let mut holds = self.entries.iter().filter(|(hold, _)| **hold != HoldId::Room(id));
-        self.due |= holds.any(|(_, own)| meets(own, &hold.placeholders));
-        self.entries.insert(HoldId::Room(id), hold);
+        if holds.any(|(_, own)| meets(own, &hold.placeholders)) {
+            self.set_due();
+        }
+        self.insert_room(id, hold);
     }
 
     /// The nomination of a group, or its claim, is forgotten; room that is kept for it stays until
@@ -569,14 +623,15 @@ impl Holds {
     pub(in crate::queue) fn restore(saved: SavedHolds) -> Holds {
         let SavedHolds { holds, past, holds_due: due, permits_due } = saved;
         let entries: BTreeMap<HoldId, Hold> = holds.into_iter().collect();
-        let mut leads = BTreeMap::new();
+        let (mut leads, mut checked) = (BTreeMap::new(), Checked::default());
         for (id, own) in &entries {
             if let HoldId::Room(lead) = id {
+                checked.open_up(*lead);
                 let others = own.owners.iter().filter(|owner| *owner != lead);
                 leads.extend(others.map(|owner| (*owner, *lead)));
             }
         }
-        Holds { entries, leads, past, due, permits_due, ..Holds::default() }
+        Holds { entries, leads, past, due, checked, permits_due, ..Holds::default() }
     }
 }
 

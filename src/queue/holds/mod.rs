@@ -8,6 +8,7 @@
 //! A claim keeps the quota that is reserved for its groups.
 
 mod booking;
+mod checked;
 mod drain;
 mod entries;
 mod hold;
@@ -23,6 +24,7 @@ use alloc::string::String;
 #[cfg(feature = "serde")]
 use alloc::vec::Vec;
 
+use self::checked::Checked;
 use crate::base::Time;
 use crate::queue::terms::ids::{GroupId, Ticket};
 
@@ -51,6 +53,8 @@ pub(in crate::queue) struct Holds {
     looked_at: u64,
     /// Whether something changed that holds may use.
     due: bool,
+    /// Rooms that are to be looked at after a change, and claims that are not.
+    checked: Checked,
     /// Held plans whose permits are to be asked again.
     permits_due: BTreeSet<Ticket>,
     /// Groups whose nomination or claim has begun or ended since this was taken last.

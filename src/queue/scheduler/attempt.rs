@@ -30,7 +30,9 @@ impl Scheduler {
         room: KnownRoom,
         promised: Option<&Plan>,
     ) -> AttemptResult {
-        self.report.count(|metrics| &mut metrics.attempts);
+        if !self.holds.claims(id) {
+            self.report.count(|metrics| &mut metrics.attempts);
+        }
         if self.owes_a_place(id) {
             let shortage = Shortage::Placement { outcome: String::from("moves are under way") };
             return AttemptResult::Unschedulable(shortage, WakeCondition::AnyChange);
@@ -124,7 +126,10 @@ impl Scheduler {
         if room != KnownRoom::Enough
             && let Some((shortage, wake_on)) = self.line.shortage(&self.world, tree, room)
         {
-            self.report.count(|metrics| &mut metrics.short_of_capacity);
+            // A claim that is looked at in vain is no attempt.
+            if !self.holds.claims(id) {
+                self.report.count(|metrics| &mut metrics.short_of_capacity);
+            }
             return AttemptResult::Unschedulable(shortage, wake_on);
         }
         let strategy = self.groups.get(&id).and_then(QueuedGroup::strategy);

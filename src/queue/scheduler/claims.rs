@@ -31,6 +31,17 @@ const CANDIDATES: usize = 64;
 /// scheduler may take the room of its victims each time.
 const CLAIMS_AT_ONCE: u32 = 8;
 
+/// What a look at the room of a group came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Renewal {
+    /// It has room once all that is to go has gone.
+    Holds,
+    /// It waits for something else: a time, say.
+    Waits,
+    /// The claim has changed.
+    Changed,
+}
+
 impl Scheduler {
     /// The victims of least cost, with the plan that they make room for. Members above the minima of
     /// their gangs come first, if settings say so. No gang falls or moves so that others only grow.
@@ -329,39 +340,39 @@ impl Scheduler {
 
     /// The room of a group that waits for its victims, looked at after a change; its placeholders, `old`,
     /// are not in the cluster. If what is under way does not suffice any more, victims are searched
-    /// again. The `parts` of members that less important groups hold are in nobody's way. Returns
-    /// whether the claim has changed.
+    /// again. The `parts` of members that less important groups hold are in nobody's way.
     pub(super) fn renew_claim(
         &mut self,
         id: GroupId,
         tree: &PodGroup,
         shortage: &Shortage,
         (old, parts, future): (&[(Pod, String)], &[Pod], &mut Option<View>),
-    ) -> bool {
-        let Some(queued) = self.groups.get(&id) else { return false };
+    ) -> Renewal {
+        let Some(queued) = self.groups.get(&id) else { return Renewal::Waits };
         let may_search = queued.no_search_before() <= self.world.now();
         if !self.holds.claims(id) {
             let may = self.holds.nominated(id).is_none() && may_search;
-            return may && self.preempt(id, tree, shortage);
+            let is_placed = may && self.preempt(id, tree, shortage);
+            return if is_placed { Renewal::Changed } else { Renewal::Waits };
         }
         let owners = self.holds.room(id).map_or_else(Vec::new, |own| own.owners().to_vec());
         let has_quota = self.quota_suffices_for(&owners);
         if has_quota && self.suffices_in(id, (old, parts), future) {
-            return false;
+            return Renewal::Holds;
         }
         if may_search && self.preempt(id, tree, shortage) {
-            return true;
+            return Renewal::Changed;
         }
         if has_quota && self.holds_in(id, self.future(id, true).without_pods(parts)) {
             // A victim that could not go is asked for again later.
-            return false;
+            return Renewal::Waits;
         }
         let wait = self.world.now().after(self.world.settings().backoff.after(1));
         if let Some(queued) = self.groups.get_mut(&id) {
             queued.put_search_off(wait);
         }
         self.end_reservation(id, ReservationEnd::Outranked);
-        true
+        Renewal::Changed
     }
 
     /// Whether the nominated plan of a group holds in its [future](Scheduler::future).

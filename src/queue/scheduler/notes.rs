@@ -31,8 +31,10 @@ impl Scheduler {
     pub(super) fn pods_changed(&mut self, node: &str) {
         if let Some(row) = self.world.cluster().row_of(node) {
             self.line.note_pods(row);
+            self.holds.set_due_at(row);
+        } else {
+            self.holds.set_due();
         }
-        self.holds.set_due();
     }
 
     /// Records changes of the pods on nodes.

@@ -14,19 +14,22 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::attempt::AttemptResult;
+use super::claims::Renewal;
 use super::{Scheduler, Timer};
 use crate::framework::Evaluation;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
 use crate::place::Outcome;
 use crate::queue::groups::{Phase, QueuedGroup};
 use crate::queue::holds::{Drain, Holds, View, differing_nodes, free_part, put_again};
+use crate::queue::line::capacity::{CapacityBound, is_by_room};
 use crate::queue::line::shortage::{KnownRoom, needed_members, shapes};
 use crate::queue::settings::ReservationPolicy;
 use crate::queue::terms::RESERVED_NAMESPACE;
 use crate::queue::terms::ids::GroupId;
 use crate::queue::terms::observe::{GroupChange, ReservationEnd};
+use crate::queue::terms::shortage::Shortage;
 use crate::queue::terms::wake::WakeCondition;
-use crate::state::{NodeView, Plan, PodView, Row};
+use crate::state::{Assignment, NodeView, Plan, PodView, Row};
 
 impl Scheduler {
     /// Updates all reservations, and places the groups that fit.
@@ -39,13 +42,10 @@ impl Scheduler {
         self.follow();
         self.ask_next_moves();
         self.follow();
-        let mut nominated: Vec<GroupId> =
-            self.holds.with_room().filter(|id| self.holds.nominated(*id).is_some()).collect();
-        // Groups that move for others find their places before those others do.
-        nominated.sort_by_key(|id| !self.holds.is_moving(*id));
+        let mut nominated = self.nominated_to_look_at();
         let reservation = self.world.settings().discipline.reservation();
         let Some(policy) = reservation else {
-            self.refresh_reservations(&nominated);
+            self.refresh_reservations(nominated);
             return;
         };
         let mut chosen = Vec::new();
@@ -80,7 +80,7 @@ impl Scheduler {
         }
         // A nomination is tried before anything else.
         nominated.extend(chosen);
-        self.refresh_reservations(&nominated);
+        self.refresh_reservations(nominated);
     }
 
     /// Start of a reservation, unless the group would not fit an empty cluster.
@@ -240,24 +240,40 @@ impl Scheduler {
     /// Refreshes reservations in order until none changes. Placeholders move only if their number
     /// grows or their place has become unsuitable, so they move no more often than there are
     /// members. Filters that are not monotone are held to the same limit.
-    fn refresh_reservations(&mut self, groups: &[GroupId]) {
+    fn refresh_reservations(&mut self, mut groups: Vec<GroupId>) {
         let mut due: BTreeSet<GroupId> = groups.iter().copied().collect();
-        let members = groups.iter().filter_map(|id| self.groups.get(id)).map(QueuedGroup::pending);
-        let mut left = members.sum::<usize>() + 2 * groups.len();
         // Groups that wait for victims are all checked in the same future, until something changes.
         let mut future = None;
-        while let Some(&id) = groups.iter().find(|id| due.contains(*id) && left > 0) {
-            due.remove(&id);
-            left -= 1;
-            if self.refresh_reservation(id, &mut future) {
-                future = None;
-                due.extend(groups.iter().filter(|other| **other != id));
+        let (mut next, mut done, mut most) = (0, 0, self.most_refreshes(&groups));
+        while let Some(&id) = groups.get(next).filter(|_| done < most) {
+            next += 1;
+            if !due.remove(&id) {
+                continue;
             }
+            done += 1;
+            let has_changed = self.refresh_reservation(id, &mut future);
             if !self.report.decisions().is_empty() {
                 // The rest is refreshed after the decision, which has changed the cluster.
                 return;
             }
+            if has_changed {
+                future = None;
+                next = 0;
+                if self.judges_by_room() {
+                    groups.extend(self.nominated_to_look_at());
+                    groups.sort_unstable();
+                    groups.dedup();
+                    most = self.most_refreshes(&groups);
+                }
+                due.extend(groups.iter().filter(|other| **other != id));
+            }
         }
+    }
+
+    /// The limit of refreshes of groups in one go.
+    fn most_refreshes(&self, groups: &[GroupId]) -> usize {
+        let members = groups.iter().filter_map(|id| self.groups.get(id)).map(QueuedGroup::pending);
+        members.sum::<usize>() + 2 * groups.len()
     }
 
     /// An attempt without the placeholders of the group, unless it backs off and has no claim. If
@@ -281,6 +297,7 @@ impl Scheduler {
             return true;
         }
         let mut domain = room.domain().cloned();
+        let mut full = None;
         let (old, old_whole) = self.holds.take_placeholders(id);
         let old_whole = old_whole.min(old.len());
         let _ = Holds::take_out(&mut self.world, &old);
@@ -297,14 +314,23 @@ impl Scheduler {
             let parts = self.set_parts_aside(id);
             let result = self.find_plan(id, &owners, &tree, KnownRoom::Unknown, None);
             Holds::put_back(&mut self.world, parts.clone());
+            let is_short =
+                matches!(&result, AttemptResult::Unschedulable(_, WakeCondition::Capacity { .. }));
+            if self.holds.claims(id) && !is_short {
+                self.report.count(|metrics| &mut metrics.attempts);
+            }
             match result {
-                AttemptResult::Unschedulable(shortage, _) => {
+                AttemptResult::Unschedulable(shortage, wake_on) => {
                     for &own in &owners {
                         self.stay_unschedulable(own, &shortage);
                     }
-                    if self.renew_claim(id, &tree, &shortage, (&old, &parts, future)) {
-                        self.placeholders_changed(&old);
-                        return true;
+                    match self.renew_claim(id, &tree, &shortage, (&old, &parts, future)) {
+                        Renewal::Holds => full = shape_without_room(&shortage, wake_on),
+                        Renewal::Waits => {}
+                        Renewal::Changed => {
+                            self.placeholders_changed(&old);
+                            return true;
+                        }
                     }
                 }
                 AttemptResult::Plan(plan, held) => {
@@ -348,7 +374,55 @@ impl Scheduler {
             self.emit(id, GroupChange::Reserved { pods: whole });
         }
         self.holds.set_placeholders(id, placeholders, whole, domain);
+        if let Some(shape) = full.filter(|_| !changed && owners.len() == 1) {
+            self.note_checked(id, &tree, shape);
+        }
         changed
+    }
+
+    /// Whether claims are judged by the room of nodes alone, beside plans and other claims.
+    fn judges_by_room(&self) -> bool {
+        let discipline = &self.world.settings().discipline;
+        self.tenancy.is_none()
+            && discipline.reservation().is_none()
+            && discipline.backfill().is_none()
+            && self.refusals.is_empty()
+            && self.holds.are_rooms_and_plans()
+    }
+
+    /// Notes that a claim holds while no node has room for a pod of a shape that it needs. Where filters
+    /// judge its pods by the room of each node alone, it stays so until one of these nodes changes: one
+    /// of its plan, or one that then has room.
+    fn note_checked(&mut self, id: GroupId, tree: &PodGroup, shape: Arc<PodShape>) {
+        let (cluster, framework) = (self.world.cluster(), self.world.framework());
+        let by_room = |pod: &&Pod| is_by_room(framework, cluster, pod.shape());
+        if !self.judges_by_room() || !tree.all_pods().iter().all(by_room) {
+            return;
+        }
+        let Some(plan) = self.holds.nominated(id) else { return };
+        let row_of = |own: Assignment<'_>| cluster.row_of(own.node());
+        let rows: Option<Vec<Row>> = plan.assignments().map(row_of).collect();
+        if let Some(rows) = rows {
+            self.holds.set_checked(id, shape, rows);
+        }
+    }
+
+    /// Nominated groups to look at, and those that claim room; less those that need no look.
+    fn nominated_to_look_at(&mut self) -> Vec<GroupId> {
+        if !self.judges_by_room() {
+            self.holds.open_all_rooms();
+        }
+        let (cluster, framework) = (self.world.cluster(), self.world.framework());
+        let open = self
+            .holds
+            .open_rooms(|shape, row| CapacityBound::new(cluster, framework, shape).of(row) > 0);
+        let open: Vec<GroupId> = open.iter().copied().collect();
+        let is_nominated =
+            |id: &GroupId| self.holds.room(*id).is_some() && self.holds.nominated(*id).is_some();
+        let mut nominated: Vec<GroupId> = open.into_iter().filter(is_nominated).collect();
+        // Groups that move for others find their places before those others do.
+        nominated.sort_by_key(|id| !self.holds.is_moving(*id));
+        nominated
     }
 
     /// Takes the parts of members out of the cluster that less important groups hold beside the claim
@@ -475,4 +549,14 @@ fn drop_minimums(group: &mut PodGroup) {
     group.policy = GroupPolicy::Basic {};
     group.min_pods = None;
     group.groups.iter_mut().for_each(drop_minimums);
+}
+
+/// The shape that a group needs and no node has room for, if that is why it waits.
+fn shape_without_room(shortage: &Shortage, wake_on: WakeCondition) -> Option<Arc<PodShape>> {
+    match (shortage, wake_on) {
+        (Shortage::Capacity { available: 0, .. }, WakeCondition::Capacity { shape, .. }) => {
+            Some(shape)
+        }
+        _ => None,
+    }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use phalanx::framework::{Context, Declaration, FilterPlugin, FilterPreparation};
 use phalanx::model::PodShape;
 use phalanx::plugins::Fit;
-use phalanx::queue::{Backfill, Gone, Settings};
-use phalanx::{Framework, Pod, PodGroup, Scheduler};
+use phalanx::queue::{Backfill, Gone, PreemptionSettings, Settings};
+use phalanx::{Decision, Event, Framework, Pod, PodGroup, Scheduler};
 
 use super::steps::*;
 use crate::support::dice::Dice;
@@ -106,4 +106,31 @@ fn preparations(rule: Backfill) -> u64 {
 fn counts_and_plans_that_nothing_has_changed_are_not_made_again() {
     let made = [Backfill::easy(), Backfill::conservative()].map(preparations);
     assert!(made[0] <= 4_431 && made[1] <= 331, "{made:?}");
+}
+
+#[test]
+fn a_claim_is_looked_at_again_only_where_its_nodes_change() {
+    const CLAIMS: u64 = 40;
+    let counted = Arc::new(Counted(AtomicU64::new(0)));
+    let framework = Framework::builder().filter(Arc::clone(&counted)).build().unwrap();
+    let settings = Settings::new().preemption(PreemptionSettings::new());
+    let mut scheduler = Scheduler::new(gpus(CLAIMS as usize, 1), framework, settings);
+    for n in 0..CLAIMS {
+        let pod = gpu().name(format!("p{n}")).on(format!("n{n:04}"));
+        scheduler.handle_event(Event::PodChanged { pod, version: 0 }, at(0)).unwrap();
+        scheduler.handle_group(gang(&format!("g{n}"), 1).priority(10), at(1)).unwrap();
+    }
+    let mut victims = Vec::new();
+    while let Some(decision) = scheduler.poll_decision(at(1)) {
+        let Decision::Evict { victims: own, .. } = decision else { panic!("{decision:?}") };
+        victims.extend(own.into_iter().flat_map(|own| own.pods));
+    }
+    assert_eq!(victims.len() as u64, CLAIMS);
+    let before = counted.0.load(Ordering::Relaxed);
+    for pod in victims {
+        delete(&mut scheduler, &pod.name, at(2));
+        assert_eq!(bind_all(&mut scheduler, at(2)).len(), 1);
+    }
+    let made = counted.0.load(Ordering::Relaxed) - before;
+    assert!(made <= 6 * CLAIMS, "{made} preparations for {CLAIMS} claims");
 }
