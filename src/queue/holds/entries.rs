@@ -2,7 +2,6 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -11,7 +10,7 @@ use super::SavedHolds;
 #[cfg(feature = "serde")]
 use super::checked::Checked;
 use super::hold::{Cause, Hold, HoldId, InFlight};
-use super::{Distances, Holds, KeptQuota, Past, Placeholders};
+use super::{Basis, Distances, Holds, KeptQuota, Past, Placeholders};
 use crate::base::Time;
 use crate::model::{Pod, PodShape};
 use crate::queue::terms::ids::{GroupId, Ticket};
@@ -138,48 +137,33 @@ impl Holds {
         mem::take(&mut self.renominated)
     }
 
-    /// Something changed that holds may use.
-    pub(in crate::queue) fn set_due(&mut self) {
+    /// Something changed that holds may use: the pods on a row, or anything without one.
+    pub(in crate::queue) fn set_due(&mut self, at: Option<Row>) {
         self.due = true;
-        self.checked.open_all();
+        match at {
+            Some(row) => self.checked.note(row),
+            None => self.checked.open_all(),
+        }
     }
 
-    /// The pods on a row have changed, which holds may use.
-    pub(in crate::queue) fn set_due_at(&mut self, row: Row) {
-        self.due = true;
-        self.checked.note(row);
-    }
-
-    /// A claim holds: no row has room for a pod of a shape that it needs, and its plan has these rows.
-    /// It is none of [`Holds::open_rooms`] until one of the rows changes, or one that then has room.
-    pub(in crate::queue) fn set_checked(
+    /// Groups with a nomination or claim to look at; second, whether claims that hold are left out.
+    /// `by_room` says that nothing but the room of nodes decides. `has_room` says whether a row that has
+    /// changed has room for a pod of a shape. O(changed rows · shapes + groups).
+    pub(in crate::queue) fn to_look_at(
         &mut self,
-        id: GroupId,
-        shape: Arc<PodShape>,
-        rows: Vec<Row>,
-    ) {
-        self.checked.put(id, shape, rows);
-    }
-
-    /// Groups whose room is to be looked at. `has_room` says of a row that has changed whether it has
-    /// room for a pod of a shape. O(changed rows · shapes).
-    pub(in crate::queue) fn open_rooms(
-        &mut self,
+        by_room: bool,
         has_room: impl Fn(&PodShape, Row) -> bool,
-    ) -> &BTreeSet<GroupId> {
-        self.checked.tell(has_room);
-        self.checked.open()
-    }
-
-    /// All rooms are to be looked at.
-    pub(in crate::queue) fn open_all_rooms(&mut self) {
-        self.checked.open_all();
-    }
-
-    /// Whether nothing is kept but room of groups and plans in flight.
-    pub(in crate::queue) fn are_rooms_and_plans(&self) -> bool {
+    ) -> (Vec<GroupId>, bool) {
         let last = self.entries.last_key_value();
-        last.is_none_or(|(id, _)| matches!(id, HoldId::Plan(_) | HoldId::Room(_)))
+        let by_room =
+            by_room && last.is_none_or(|(id, _)| matches!(id, HoldId::Plan(_) | HoldId::Room(_)));
+        self.checked.tell(by_room, has_room);
+        let is_nominated = |id: &GroupId| {
+            let own = self.entries.get(&HoldId::Room(*id));
+            own.is_some_and(Hold::keeps_room) && self.nominated(*id).is_some()
+        };
+        let open = self.checked.open().iter().copied();
+        (open.filter(is_nominated).collect(), by_room)
     }
 
     pub(in crate::queue) fn get(&self, id: HoldId) -> Option<&Hold> {
@@ -401,7 +385,7 @@ impl Holds {
         // Room that nobody else holds part of: no other hold can use that, or suffer from it.
         let mut holds = self.entries.iter().filter(|(hold, _)| **hold != HoldId::Room(id));
         if holds.any(|(_, own)| meets(own, &hold.placeholders)) {
-            self.set_due();
+            self.set_due(None);
         }
         self.insert_room(id, hold);
     }
@@ -467,11 +451,15 @@ impl Holds {
         placeholders: Placeholders,
         whole: usize,
         domain: Option<(String, String)>,
+        basis: Option<Basis>,
     ) {
         let Some(own) = self.room_mut(id).filter(|own| own.keeps_room()) else { return };
         own.placeholders = placeholders;
         if let Cause::Reservation { domain: chosen, whole: own } = &mut own.cause {
             (*chosen, *own) = (domain, whole);
+        }
+        if let Some(basis) = basis {
+            self.checked.put(self.lead(id), basis);
         }
     }
 

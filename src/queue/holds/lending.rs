@@ -48,6 +48,6 @@ pub(in crate::queue) fn close_bookings(
             continue;
         };
         own.placeholders = booked.close(world, standing, (who, plan), &mut counted);
-        holds.set_due();
+        holds.set_due(None);
     }
 }

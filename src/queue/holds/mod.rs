@@ -29,6 +29,7 @@ use crate::base::Time;
 use crate::queue::terms::ids::{GroupId, Ticket};
 
 pub(in crate::queue) use self::booking::{BookingStep, Borrower};
+pub(in crate::queue) use self::checked::Basis;
 pub(in crate::queue) use self::drain::{Distances, Drain, free_part};
 pub(in crate::queue) use self::hold::{Cause, HeldPlace, Hold, HoldId, InFlight, UnitMove};
 pub(in crate::queue) use self::kept_devices::put_again;

@@ -65,7 +65,7 @@ pub(in crate::queue) fn book(holds: &mut Holds, number: u64, booking: Booking) {
     let span = (booking.from.min(booking.until), booking.until);
     let cause = Cause::Booking(Box::new(Booked::new(booking)));
     holds.entries.insert(HoldId::Booking(number), Hold::new(Vec::new(), cause, None, span));
-    holds.set_due();
+    holds.set_due(None);
 }
 
 /// All bookings, in the order in which they came.

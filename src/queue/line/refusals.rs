@@ -83,11 +83,6 @@ impl Refusals {
         has_ended
     }
 
-    /// Whether no refusal is known, in force or over.
-    pub(in crate::queue) fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
-    }
-
     /// A node has changed, or is gone.
     pub(in crate::queue) fn forget_node(&mut self, node: &str) {
         self.nodes.remove(node);

@@ -277,7 +277,7 @@ impl Scheduler {
             self.timers.insert((when, Timer::Reservation(id)));
         } else if !past.is_infeasible(self.epoch) && self.holds.with_room().count() < policy.at_most
         {
-            self.holds.set_due();
+            self.holds.set_due(None);
         }
     }
 

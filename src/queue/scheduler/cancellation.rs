@@ -82,7 +82,7 @@ impl Scheduler {
             let known = (self.world.cluster(), &self.groups);
             let back = self.removals.take_parts(known, root);
             if !back.is_empty() {
-                self.holds.set_due();
+                self.holds.set_due(None);
             }
             for (ticket, units) in back {
                 self.cancel_units(ticket, units);
@@ -147,7 +147,7 @@ impl Scheduler {
         let back = self.removals.take_due_parts(known, ticket, self.world.now());
         if !back.is_empty() {
             self.cancel_units(ticket, back);
-            self.holds.set_due();
+            self.holds.set_due(None);
         }
     }
 
@@ -162,7 +162,7 @@ impl Scheduler {
     pub(super) fn search_in_place_of(&mut self, ticket: Ticket, back: Vec<Removal>) {
         let Some(by) = back.first().map(Removal::by) else { return };
         self.cancel_units(ticket, back);
-        self.holds.set_due();
+        self.holds.set_due(None);
         if let Some(queued) = self.groups.get_mut(&by) {
             queued.set_no_search_before(self.world.now());
         }

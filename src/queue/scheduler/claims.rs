@@ -31,7 +31,7 @@ const CANDIDATES: usize = 64;
 /// scheduler may take the room of its victims each time.
 const CLAIMS_AT_ONCE: u32 = 8;
 
-/// What a look at the room of a group came to.
+/// The result of a look at the room of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Renewal {
     /// It has room once all that is to go has gone.

@@ -114,7 +114,7 @@ impl Scheduler {
             let back = self.removals.take(Among::Unit(ticket, &unit), |own| !own.has_begun());
             for (ticket, units) in back {
                 self.cancel_units(ticket, units);
-                self.holds.set_due();
+                self.holds.set_due(None);
             }
         }
     }
@@ -219,7 +219,7 @@ impl Scheduler {
                     self.cancel_units(ticket, units);
                 }
             }
-            self.holds.set_due();
+            self.holds.set_due(None);
         }
     }
 }

@@ -70,7 +70,7 @@ impl Scheduler {
                 queued.health_mut().fell_at(now);
             }
         }
-        self.holds.set_due();
+        self.holds.set_due(None);
     }
 
     /// A root group that appeared or changed, with its whole tree.
@@ -398,7 +398,7 @@ impl Scheduler {
     pub fn handle_reorder(&mut self, now: Time) {
         self.world.advance(now);
         self.rekey_all();
-        self.holds.set_due();
+        self.holds.set_due(None);
     }
 
     /// Forgets deletions of versions up to and including `version`, as

@@ -68,7 +68,7 @@ impl Scheduler {
         if waits {
             self.timers.insert((until, Timer::Reservation(id)));
         }
-        self.holds.set_due();
+        self.holds.set_due(None);
     }
 
     /// The plan that a group is nominated to, or was promised, committed, if it holds now.

@@ -29,12 +29,11 @@ impl Scheduler {
 
     /// Records a change of the pods on a node.
     pub(super) fn pods_changed(&mut self, node: &str) {
-        if let Some(row) = self.world.cluster().row_of(node) {
+        let row = self.world.cluster().row_of(node);
+        if let Some(row) = row {
             self.line.note_pods(row);
-            self.holds.set_due_at(row);
-        } else {
-            self.holds.set_due();
         }
+        self.holds.set_due(row);
     }
 
     /// Records changes of the pods on nodes.
@@ -72,6 +71,6 @@ impl Scheduler {
         self.backfill.note_freed();
         self.backfill.note_loss();
         self.line.note_all();
-        self.holds.set_due();
+        self.holds.set_due(None);
     }
 }

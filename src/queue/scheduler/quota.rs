@@ -166,7 +166,7 @@ impl Scheduler {
     pub(super) fn set_leaving(&mut self, id: GroupId, leaving: bool) {
         if let Some(tenancy) = &mut self.tenancy {
             tenancy.set_leaving(id, leaving);
-            self.holds.set_due();
+            self.holds.set_due(None);
         }
     }
 

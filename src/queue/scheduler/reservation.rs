@@ -19,17 +19,16 @@ use super::{Scheduler, Timer};
 use crate::framework::Evaluation;
 use crate::model::{GroupPolicy, Pod, PodGroup, PodShape};
 use crate::place::Outcome;
-use crate::queue::groups::{Phase, QueuedGroup};
-use crate::queue::holds::{Drain, Holds, View, differing_nodes, free_part, put_again};
+use crate::queue::groups::{Groups, Phase, QueuedGroup};
+use crate::queue::holds::{Basis, Drain, Holds, View, differing_nodes, free_part, put_again};
 use crate::queue::line::capacity::{CapacityBound, is_by_room};
 use crate::queue::line::shortage::{KnownRoom, needed_members, shapes};
 use crate::queue::settings::ReservationPolicy;
 use crate::queue::terms::RESERVED_NAMESPACE;
 use crate::queue::terms::ids::GroupId;
 use crate::queue::terms::observe::{GroupChange, ReservationEnd};
-use crate::queue::terms::shortage::Shortage;
 use crate::queue::terms::wake::WakeCondition;
-use crate::state::{Assignment, NodeView, Plan, PodView, Row};
+use crate::state::{NodeView, Plan, PodView, Row};
 
 impl Scheduler {
     /// Updates all reservations, and places the groups that fit.
@@ -42,7 +41,7 @@ impl Scheduler {
         self.follow();
         self.ask_next_moves();
         self.follow();
-        let mut nominated = self.nominated_to_look_at();
+        let (mut nominated, _) = self.nominated_to_look_at();
         let reservation = self.world.settings().discipline.reservation();
         let Some(policy) = reservation else {
             self.refresh_reservations(nominated);
@@ -244,7 +243,7 @@ impl Scheduler {
         let mut due: BTreeSet<GroupId> = groups.iter().copied().collect();
         // Groups that wait for victims are all checked in the same future, until something changes.
         let mut future = None;
-        let (mut next, mut done, mut most) = (0, 0, self.most_refreshes(&groups));
+        let (mut next, mut done, mut most) = (0, 0, most_refreshes(&self.groups, &groups));
         while let Some(&id) = groups.get(next).filter(|_| done < most) {
             next += 1;
             if !due.remove(&id) {
@@ -259,21 +258,16 @@ impl Scheduler {
             if has_changed {
                 future = None;
                 next = 0;
-                if self.judges_by_room() {
-                    groups.extend(self.nominated_to_look_at());
+                let (opened, by_room) = self.nominated_to_look_at();
+                if by_room {
+                    groups.extend(opened);
                     groups.sort_unstable();
                     groups.dedup();
-                    most = self.most_refreshes(&groups);
+                    most = most_refreshes(&self.groups, &groups);
                 }
                 due.extend(groups.iter().filter(|other| **other != id));
             }
         }
-    }
-
-    /// The limit of refreshes of groups in one go.
-    fn most_refreshes(&self, groups: &[GroupId]) -> usize {
-        let members = groups.iter().filter_map(|id| self.groups.get(id)).map(QueuedGroup::pending);
-        members.sum::<usize>() + 2 * groups.len()
     }
 
     /// An attempt without the placeholders of the group, unless it backs off and has no claim. If
@@ -297,7 +291,7 @@ impl Scheduler {
             return true;
         }
         let mut domain = room.domain().cloned();
-        let mut full = None;
+        let mut holds = false;
         let (old, old_whole) = self.holds.take_placeholders(id);
         let old_whole = old_whole.min(old.len());
         let _ = Holds::take_out(&mut self.world, &old);
@@ -310,22 +304,20 @@ impl Scheduler {
             queued.is_some_and(|queued| matches!(queued.phase(), Phase::BackingOff(_)))
         };
         // While its victims go, it is known at once if they do not suffice any more.
-        if self.holds.claims(id) || !owners.iter().all(backs_off) {
+        let claims = self.holds.claims(id);
+        if claims || !owners.iter().all(backs_off) {
             let parts = self.set_parts_aside(id);
             let result = self.find_plan(id, &owners, &tree, KnownRoom::Unknown, None);
             Holds::put_back(&mut self.world, parts.clone());
             let is_short =
                 matches!(&result, AttemptResult::Unschedulable(_, WakeCondition::Capacity { .. }));
-            if self.holds.claims(id) && !is_short {
-                self.report.count(|metrics| &mut metrics.attempts);
-            }
             match result {
-                AttemptResult::Unschedulable(shortage, wake_on) => {
+                AttemptResult::Unschedulable(shortage, _) => {
                     for &own in &owners {
                         self.stay_unschedulable(own, &shortage);
                     }
                     match self.renew_claim(id, &tree, &shortage, (&old, &parts, future)) {
-                        Renewal::Holds => full = shape_without_room(&shortage, wake_on),
+                        Renewal::Holds => holds = is_short,
                         Renewal::Waits => {}
                         Renewal::Changed => {
                             self.placeholders_changed(&old);
@@ -334,6 +326,9 @@ impl Scheduler {
                     }
                 }
                 AttemptResult::Plan(plan, held) => {
+                    if claims {
+                        self.report.count(|metrics| &mut metrics.attempts);
+                    }
                     self.placeholders_changed(&old);
                     self.start_plan(owners, plan, held);
                     return true;
@@ -373,56 +368,54 @@ impl Scheduler {
             self.note_pods_on(&nodes);
             self.emit(id, GroupChange::Reserved { pods: whole });
         }
-        self.holds.set_placeholders(id, placeholders, whole, domain);
-        if let Some(shape) = full.filter(|_| !changed && owners.len() == 1) {
-            self.note_checked(id, &tree, shape);
-        }
+        let basis = nominated.filter(|_| holds && !changed && owners.len() == 1);
+        let basis = basis.and_then(|plan| self.basis_of(&tree, &plan));
+        self.holds.set_placeholders(id, placeholders, whole, domain, basis);
         changed
     }
 
-    /// Whether claims are judged by the room of nodes alone, beside plans and other claims.
-    fn judges_by_room(&self) -> bool {
+    /// The basis on which a claim to the places of a plan holds. No node but those of the plan can give
+    /// the group a place before: none has room, and filters judge its pods by the room of each node alone.
+    /// O(nodes · shapes).
+    fn basis_of(&self, tree: &PodGroup, plan: &Plan) -> Option<Basis> {
+        let (cluster, framework) = (self.world.cluster(), self.world.framework());
+        let shape_of = |pod: &Pod| self.groups.shape_of(pod);
+        let avoids = || self.refusals.avoid(tree, self.world.now(), shape_of).is_some();
+        if !self.decides_by_room() || avoids() {
+            return None;
+        }
+        let pods = tree.all_pods().into_iter();
+        let mut shapes: Vec<Arc<PodShape>> = pods.map(|pod| Arc::clone(pod.shape())).collect();
+        shapes.sort_unstable();
+        shapes.dedup();
+        let is_full = |shape: &Arc<PodShape>| {
+            let bound = CapacityBound::new(cluster, framework, shape);
+            is_by_room(framework, cluster, shape)
+                && Row::all(cluster.rows()).all(|row| bound.of(row) == 0)
+        };
+        let rows = plan.assignments().map(|own| cluster.row_of(own.node()));
+        let rows: Option<Vec<Row>> = rows.collect();
+        Some(Basis { rows: rows?, shapes: Some(shapes).filter(|own| own.iter().all(is_full))? })
+    }
+
+    /// Whether nothing but victims and room decides on claims: neither quota nor an order of starts.
+    fn decides_by_room(&self) -> bool {
         let discipline = &self.world.settings().discipline;
         self.tenancy.is_none()
             && discipline.reservation().is_none()
             && discipline.backfill().is_none()
-            && self.refusals.is_empty()
-            && self.holds.are_rooms_and_plans()
     }
 
-    /// Notes that a claim holds while no node has room for a pod of a shape that it needs. Where filters
-    /// judge its pods by the room of each node alone, it stays so until one of these nodes changes: one
-    /// of its plan, or one that then has room.
-    fn note_checked(&mut self, id: GroupId, tree: &PodGroup, shape: Arc<PodShape>) {
+    /// Nominated groups to look at, and those that claim room; second, whether claims are left out that
+    /// hold as they did.
+    fn nominated_to_look_at(&mut self) -> (Vec<GroupId>, bool) {
         let (cluster, framework) = (self.world.cluster(), self.world.framework());
-        let by_room = |pod: &&Pod| is_by_room(framework, cluster, pod.shape());
-        if !self.judges_by_room() || !tree.all_pods().iter().all(by_room) {
-            return;
-        }
-        let Some(plan) = self.holds.nominated(id) else { return };
-        let row_of = |own: Assignment<'_>| cluster.row_of(own.node());
-        let rows: Option<Vec<Row>> = plan.assignments().map(row_of).collect();
-        if let Some(rows) = rows {
-            self.holds.set_checked(id, shape, rows);
-        }
-    }
-
-    /// Nominated groups to look at, and those that claim room; less those that need no look.
-    fn nominated_to_look_at(&mut self) -> Vec<GroupId> {
-        if !self.judges_by_room() {
-            self.holds.open_all_rooms();
-        }
-        let (cluster, framework) = (self.world.cluster(), self.world.framework());
-        let open = self
-            .holds
-            .open_rooms(|shape, row| CapacityBound::new(cluster, framework, shape).of(row) > 0);
-        let open: Vec<GroupId> = open.iter().copied().collect();
-        let is_nominated =
-            |id: &GroupId| self.holds.room(*id).is_some() && self.holds.nominated(*id).is_some();
-        let mut nominated: Vec<GroupId> = open.into_iter().filter(is_nominated).collect();
+        let (mut groups, by_room) = self.holds.to_look_at(self.decides_by_room(), |shape, row| {
+            CapacityBound::new(cluster, framework, shape).of(row) > 0
+        });
         // Groups that move for others find their places before those others do.
-        nominated.sort_by_key(|id| !self.holds.is_moving(*id));
-        nominated
+        groups.sort_by_key(|id| !self.holds.is_moving(*id));
+        (groups, by_room)
     }
 
     /// Takes the parts of members out of the cluster that less important groups hold beside the claim
@@ -551,12 +544,8 @@ fn drop_minimums(group: &mut PodGroup) {
     group.groups.iter_mut().for_each(drop_minimums);
 }
 
-/// The shape that a group needs and no node has room for, if that is why it waits.
-fn shape_without_room(shortage: &Shortage, wake_on: WakeCondition) -> Option<Arc<PodShape>> {
-    match (shortage, wake_on) {
-        (Shortage::Capacity { available: 0, .. }, WakeCondition::Capacity { shape, .. }) => {
-            Some(shape)
-        }
-        _ => None,
-    }
+/// The limit of refreshes of groups in one go.
+fn most_refreshes(known: &Groups, groups: &[GroupId]) -> usize {
+    let members = groups.iter().filter_map(|id| known.get(id)).map(QueuedGroup::pending);
+    members.sum::<usize>() + 2 * groups.len()
 }

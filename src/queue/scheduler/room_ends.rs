@@ -67,7 +67,7 @@ impl Scheduler {
     pub(super) fn places_after(&mut self, root: GroupId, reason: ReservationEnd) {
         if reason == ReservationEnd::Outranked {
             self.holds.unnominate_places(root);
-            self.holds.set_due();
+            self.holds.set_due(None);
         } else {
             self.release_places(|own, place, _| own.root() == root && place.is_nominated());
         }

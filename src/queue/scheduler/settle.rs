@@ -47,7 +47,7 @@ impl Scheduler {
         // Placeholders of deleted members are given back at once.
         let keeps_room = self.holds.room(id).is_some();
         if keeps_room && (own || !is_same) || self.holds.is_moving(id) {
-            self.holds.set_due();
+            self.holds.set_due(None);
         }
         self.wait_for(id, WakeCondition::Never);
         let Some(queued) = self.groups.get(&id).filter(|_| !is_same) else { return };

@@ -141,7 +141,7 @@ impl Scheduler {
         }
         self.line.touch_heads();
         // Quota that is reserved may not be had any more.
-        self.holds.set_due();
+        self.holds.set_due(None);
         Ok(())
     }
 }

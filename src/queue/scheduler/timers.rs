@@ -41,7 +41,7 @@ impl Scheduler {
                 self.emit(id, GroupChange::Queued);
                 if self.holds.room(id).is_some() {
                     // Behind the first of a strict queue it has no turn of its own.
-                    self.holds.set_due();
+                    self.holds.set_due(None);
                 }
             }
             Timer::Plan(ticket) => self.plan_expired(ticket),
@@ -50,14 +50,14 @@ impl Scheduler {
             Timer::Evictions(ticket) => self.evictions_due(ticket),
             Timer::Searches => self.searches_due(),
             Timer::Promises => self.backfill.promises_due(),
-            Timer::Booking(_) => self.holds.set_due(),
+            Timer::Booking(_) => self.holds.set_due(None),
             Timer::Reservation(id) => {
                 let over = self.holds.room(id);
                 if over.is_some_and(|room| room.until() <= self.world.now()) {
                     self.report.count(|metrics| &mut metrics.reservation_timeouts);
                     self.end_reservation(id, ReservationEnd::Timeout);
                 }
-                self.holds.set_due();
+                self.holds.set_due(None);
             }
         }
     }

@@ -67,7 +67,7 @@ impl Scheduler {
         if self.holds.room(id).is_some() {
             // Other reservations may use what this attempt changed.
             if self.refresh_reservation(id, &mut None) {
-                self.holds.set_due();
+                self.holds.set_due(None);
             }
             return;
         }

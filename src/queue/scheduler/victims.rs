@@ -206,7 +206,7 @@ impl Scheduler {
         self.take_back_parts(&root_name.into_iter().collect());
         self.timers.insert((until, Timer::Searches));
         self.set_eviction_timer(ticket);
-        self.holds.set_due();
+        self.holds.set_due(None);
     }
 
     /// Time has passed for which a search for victims waited.
@@ -237,7 +237,7 @@ impl Scheduler {
             for (ticket, units) in gone {
                 self.cancel_units(ticket, units);
             }
-            self.holds.set_due();
+            self.holds.set_due(None);
             if let Some(queued) = self.groups.get_mut(&by) {
                 queued.set_no_search_before(now);
             }
