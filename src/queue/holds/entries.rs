@@ -149,7 +149,7 @@ impl Holds {
     /// Groups with a nomination or claim to look at; second, whether claims that hold are left out.
     /// `by_room` says that nothing but the room of nodes decides. `has_room` says whether a row that has
     /// changed has room for a pod of a shape. O(changed rows · shapes + groups).
-    pub(in crate::queue) fn to_look_at(
+    pub(in crate::queue) fn rooms_due(
         &mut self,
         by_room: bool,
         has_room: impl Fn(&PodShape, Row) -> bool,

@@ -5,6 +5,8 @@
 //! After every change the group is tried without its placeholders. If no placement is found,
 //! placeholders are placed for as many members as fit. For the others they take the free capacity
 //! of the nodes on which least is missing for one ([`Drain`]).
+//!
+//! A claim whose victims go is not tried while no change can give it a place or take its own ([`Basis`]).
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -410,7 +412,7 @@ impl Scheduler {
     /// hold as they did.
     fn nominated_to_look_at(&mut self) -> (Vec<GroupId>, bool) {
         let (cluster, framework) = (self.world.cluster(), self.world.framework());
-        let (mut groups, by_room) = self.holds.to_look_at(self.decides_by_room(), |shape, row| {
+        let (mut groups, by_room) = self.holds.rooms_due(self.decides_by_room(), |shape, row| {
             CapacityBound::new(cluster, framework, shape).of(row) > 0
         });
         // Groups that move for others find their places before those others do.
