@@ -143,7 +143,8 @@ mod tests {
     /// moves keeps its quota though its node is lost (704,374,637,707). Quota that a claim had reserved took a
     /// running group of a neighbouring leaf (712,964,572,121). A unit had moved, but for pods with a place on
     /// their own nodes, and was asked for again (627,065,225,751). A gang that goes has gone though its last pod
-    /// was on a node that is lost (631,360,193,350).
+    /// was on a node that is lost (631,360,193,350). A gang that starts with what is bound of it, when the rest is
+    /// refused, is tried without its partner (957,777,707,374).
     #[test]
     fn streams_of_everything_that_failed_once() {
         let seeds: [u64; 28] = [
@@ -151,7 +152,7 @@ mod tests {
             6_303, 6_803, 8_211, 10_528, 13_710, 13_786, 6_909, 15_273, 9_430, 9_960, 12_187,
             13_128, 13_568, 14_672, 18_666,
         ];
-        let long: [u64; 32] = [
+        let long: [u64; 33] = [
             442_381_632_574,
             433_791_697_380,
             438_086_664_767,
@@ -184,6 +185,7 @@ mod tests {
             712_964_572_121,
             627_065_225_751,
             631_360_193_350,
+            957_777_707_374,
         ];
         let count = budget::of(3, (long.len() + seeds.len()) as u64) as usize;
         for seed in seeds.iter().chain(&long).take(count) {

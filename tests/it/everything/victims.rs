@@ -84,11 +84,13 @@ impl World {
     /// A group, with those that have not started and start together with it.
     pub(super) fn together(&self, name: &str) -> BTreeSet<String> {
         let mut all = self.partners(name);
-        // One that has started is tried alone, one that has finished has nothing to start.
-        let is_alone = self.gangs.get(name).is_some_and(|own| own.started);
+        // One that has started is tried alone, one that has finished has nothing to start. One whose
+        // binding was just refused may have started with what is bound.
+        let has_started = |name: &str| {
+            self.gangs.get(name).is_some_and(|own| own.started) || self.unsettled.contains(name)
+        };
         let has_finished = |name: &str| self.members(name).all(|(_, pod)| pod.finished);
-        // One whose binding was just refused may have started with what is bound.
-        let has_started = |name: &str| self.gangs[name].started || self.unsettled.contains(name);
+        let is_alone = has_started(name);
         all.retain(|other| {
             other == name || !is_alone && !has_started(other) && !has_finished(other)
         });
