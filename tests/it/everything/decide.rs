@@ -234,7 +234,8 @@ impl World {
                 ask.begun && ask.pods.len() < ask.whole && ask.pods.iter().all(stays)
             };
             self.asks.retain(|ask| {
-                ask.owner != owner || ask.name != unit.name || !is_late(ask) && !is_done(ask)
+                let is_over = is_done(ask) || ask.name == unit.name && is_late(ask);
+                ask.owner != owner || !is_over
             });
             for pod in &unit.pods {
                 let again =
