@@ -126,7 +126,7 @@ impl Scheduler {
         if room != KnownRoom::Enough
             && let Some((shortage, wake_on)) = self.line.shortage(&self.world, tree, room)
         {
-            // A claim that is looked at in vain is no attempt.
+            // A look at a claim that capacity is short for is no attempt.
             if !self.holds.claims(id) {
                 self.report.count(|metrics| &mut metrics.short_of_capacity);
             }

@@ -313,6 +313,9 @@ impl Scheduler {
             Holds::put_back(&mut self.world, parts.clone());
             let is_short =
                 matches!(&result, AttemptResult::Unschedulable(_, WakeCondition::Capacity { .. }));
+            if claims && !is_short {
+                self.report.count(|metrics| &mut metrics.attempts);
+            }
             match result {
                 AttemptResult::Unschedulable(shortage, _) => {
                     for &own in &owners {
@@ -328,9 +331,6 @@ impl Scheduler {
                     }
                 }
                 AttemptResult::Plan(plan, held) => {
-                    if claims {
-                        self.report.count(|metrics| &mut metrics.attempts);
-                    }
                     self.placeholders_changed(&old);
                     self.start_plan(owners, plan, held);
                     return true;

@@ -240,7 +240,7 @@ pub enum ReservationEnd {
 #[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Attempts to place a group. A look at the room that a group claims is one only if it starts.
+    /// Attempts to place a group. A look at a claim that capacity is short for is none.
     pub attempts: u64,
     /// Attempts that found a plan.
     pub placed: u64,

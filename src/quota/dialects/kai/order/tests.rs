@@ -8,7 +8,7 @@ fn pod_sets_below_their_minimum_come_first_then_those_least_over_it() {
     assert_eq!(pod_set_order(&third, &half), Ordering::Less);
     assert_eq!(pod_set_order(&half, &third), Ordering::Greater);
     assert_eq!(pod_set_order(&third, &other), Ordering::Less);
-    // Those below the minimum by name alone.
+    // Groups below the minimum by name alone.
     let (empty, nearly) = (set("y", 0, 9), set("x", 8, 9));
     assert_eq!(pod_set_order(&empty, &half), Ordering::Less);
     assert_eq!(pod_set_order(&half, &nearly), Ordering::Greater);
