@@ -14,8 +14,9 @@ use crate::quota::model::claim::{HolderId, Usage};
 /// A set may yield if its holders can give back one after another, each allowed by the dialect as
 /// the sums stand at its turn. Holders that are leaving have given back before, and may be in any
 /// set. A holder of another queue that waits for more is in no set: what is reserved for it counts as
-/// used by its queue, and would go with it. The rules only get stricter as other queues give back: each part of a set that may yield may
-/// yield too. Holders of the claim's own queue make the first two rows milder, and come first there.
+/// used by its queue, and would go with it. The rules only get stricter as other queues give back, but for two: holders of the claim's own
+/// queue make the first two rows milder, and so do those of queues beside it for queues further off. These
+/// come first there. Without them each part of a set that may yield may yield too.
 ///
 /// | dialect | own queue | other queues |
 /// |---|---|---|
@@ -126,7 +127,8 @@ impl<'t> Yields<'t> {
             .filter_map(|&own| Some(self.sets.books().holder_at(own)?.name.as_str()))
     }
 
-    /// Whether a set is part of one that may yield, with as much of the own queue as may go.
+    /// Whether a set is part of one that may yield, with as much of the own queue and of those beside it as
+    /// may go.
     /// O(holders² · depth) at most, O(holders · depth) where each could go last.
     pub fn may_begin(&self, holders: &[HolderId]) -> bool {
         self.staying(holders).is_some_and(|places| self.sets.may_begin(&places))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use phalanx::queue::Ticket;
 
 use super::drive::{Decided, Heard, Unit};
-use super::setup::{CPUS, STALE_AFTER, START_TIMEOUT};
+use super::setup::{CLAIM_TIMEOUT, CPUS, STALE_AFTER, START_TIMEOUT};
 use super::world::{Ask, Flight, Leaving, World};
 
 impl World {
@@ -179,7 +179,11 @@ impl World {
                 self.check_quota(owner, group);
             }
             self.moved.remove(group);
-            self.places.remove(group);
+            if let Some((_, places)) = self.places.remove(group)
+                && !places.is_subset(&nodes)
+            {
+                self.places_left.insert(group.clone(), self.now.after(CLAIM_TIMEOUT));
+            }
             self.claiming.remove(&(owner, group.clone()));
             if self.claims.remove(&(owner, group.clone())).is_some() {
                 self.counts.served += 1;

@@ -170,7 +170,9 @@ impl World {
         let is_kept = |at: &String| {
             let mut gangs = self.gangs.iter().filter(|(_, gang)| gang.owner == owner);
             gangs.any(|(name, gang)| {
-                self.places.contains_key(name) && self.path(&gang.tree.queue).contains(at)
+                let is_left = self.places_left.get(name).is_some_and(|until| self.now <= *until);
+                (is_left || self.places.contains_key(name))
+                    && self.path(&gang.tree.queue).contains(at)
             })
         };
         for at in path.iter().take_while(|at| !other.contains(at)) {

@@ -84,10 +84,12 @@ impl World {
     /// A group, with those that have not started and start together with it.
     pub(super) fn together(&self, name: &str) -> BTreeSet<String> {
         let mut all = self.partners(name);
-        // One that has started is tried alone, one that has finished has nothing to start. One whose
-        // binding was just refused may have started with what is bound.
+        // One that has started, or is being bound, is tried alone; one that has finished has nothing to
+        // start. One whose binding was just refused may have started with what is bound.
         let has_started = |name: &str| {
-            self.gangs.get(name).is_some_and(|own| own.started) || self.unsettled.contains(name)
+            self.gangs.get(name).is_some_and(|own| own.started)
+                || self.unsettled.contains(name)
+                || self.members(name).any(|(pod, _)| self.is_in_flight(pod))
         };
         let has_finished = |name: &str| self.members(name).all(|(_, pod)| pod.finished);
         let is_alone = has_started(name);

@@ -151,6 +151,9 @@ pub(super) struct World {
     pub(super) moved: BTreeSet<String>,
     /// The nodes of the places of units that move, by group, and when they were decided on.
     pub(super) places: BTreeMap<String, (Time, BTreeSet<String>)>,
+    /// Groups that were bound at some of their places, and until when the rest is held at most: for pods in
+    /// the stead of those that have gone.
+    pub(super) places_left: BTreeMap<String, Time>,
     /// Pods whose eviction has failed at some time.
     pub(super) failed: BTreeSet<String>,
     /// Bindings that a node refused: the scheduler, the node, the pod, and when.
@@ -192,6 +195,7 @@ impl World {
             begun: BTreeSet::new(),
             moved: BTreeSet::new(),
             places: BTreeMap::new(),
+            places_left: BTreeMap::new(),
             failed: BTreeSet::new(),
             refused: Vec::new(),
             unsettled: BTreeSet::new(),

@@ -102,6 +102,8 @@ impl World {
         let is_nested = matches!(rules, Rules::Own | Rules::Fair | Rules::Kai);
         let inner = if is_nested { dice.roll(3) } else { 0 };
         let policies = [QueuePreemptionPolicy::Any, QueuePreemptionPolicy::LowerPriority];
+        // Under small guarantees inner queues borrow too, and those beside a claim matter for others.
+        let most = if dice.one_in(2) { 2 } else { 9 };
         let mut leaves = Vec::new();
         for number in 0..2 + dice.roll(3) {
             let mut borrow = BorrowWithinCohort::default();
@@ -110,7 +112,7 @@ impl World {
             leaves.push(Leaf {
                 name: format!("q{number}"),
                 inner: (inner > 0 && !dice.one_in(4)).then(|| dice.roll(inner) as usize),
-                guarantee: amounts(&mut dice, 1, 9),
+                guarantee: amounts(&mut dice, 1, most),
                 limit: dice.one_in(6).then(|| 4 + dice.roll(6) as i64),
                 weight: 1 + dice.roll(3),
                 policy: QueuePreemption::default()
@@ -516,6 +518,38 @@ impl Legal for Definition<'_> {
     }
 }
 
+/// Holds what is said of each set to the definition: it may yield or not, in whatever order holders were
+/// numbered, and each part of one that may is said to begin one.
+fn check_sets(
+    seed: u64,
+    (tenants, claim, assignment): (&mut Tenants, &Claim, &QuotaAssignment),
+    of_jobs: &[HolderId],
+    sets: &[Set],
+) {
+    let yields = tenants.yields(claim, assignment).unwrap().unwrap();
+    let ids = |set: Set| {
+        let own = (0..of_jobs.len()).filter(|at| set & 1 << at != 0);
+        own.map(|at| of_jobs[at]).collect::<Vec<_>>()
+    };
+    let legal: BTreeSet<Set> = sets.iter().copied().collect();
+    let candidates = yields.candidates();
+    let mut begun: BTreeSet<Set> = BTreeSet::new();
+    for set in 0..1 << of_jobs.len() {
+        let mut own = ids(set);
+        for _ in 0..2 {
+            assert_eq!(yields.may_yield(&own), legal.contains(&set), "seed {seed}: {own:?}");
+            own.reverse();
+        }
+        if legal.contains(&set) {
+            begun.extend((0..=set).filter(|part| part & !set == 0));
+            assert!(own.iter().all(|own| candidates.contains(own)), "seed {seed}: {own:?}");
+        }
+    }
+    for part in begun {
+        assert!(yields.may_begin(&ids(part)), "seed {seed}: {:?} of a set", ids(part));
+    }
+}
+
 /// Holds the answer in a world to a definition.
 #[allow(
     clippy::elidable_lifetime_names,
@@ -553,6 +587,7 @@ pub(super) fn holds<'w>(
     let of_job = |at: usize| tenants.find(&format!("default/j{at}")).unwrap();
     let of_jobs: Vec<HolderId> = (0..world.jobs.len()).map(of_job).collect();
     let sets = definition.sets();
+    check_sets(seed, (&mut tenants, &claim, &found.assignment), &of_jobs, &sets);
     let fits = |set: &Set| world.has_room(*set) && definition.has_quota(*set);
     let mut costs: Vec<(Cost, Set)> =
         sets.iter().filter(|set| fits(set)).map(|set| (world.cost(*set), *set)).collect();

@@ -1,10 +1,14 @@
 //! Rules of the joint search one by one.
 
+use std::time::Duration;
+
 use phalanx::model::Amounts;
 use phalanx::preempt::{
     Consolidation, NoVictims, PreemptingPlanner, Preemption, PreemptionRequest, RunningWork,
 };
-use phalanx::quota::{AssignmentMode, Claim, Flavor, PodSet, Queue, Quota, Tenants};
+use phalanx::quota::{
+    AssignmentMode, Claim, Flavor, PodSet, Queue, Quota, TenantSettings, Tenants,
+};
 use phalanx::reclaim::{Reclaim, ReclaimError, reclaim};
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Time};
 
@@ -88,6 +92,41 @@ fn a_group_that_waits_for_more_gives_nothing_back_for_it() {
     // Reserved for another group, it stays in use when b1 has gone: b borrows.
     assert_eq!(may_yield(&mut tenants, "b2"), (true, true));
     assert_eq!(may_yield(&mut tenants, "b1"), (false, false));
+}
+
+/// A queue beside the claim's gives back, and the share of both falls: one further off may give back since.
+/// Whichever holder has the lower number.
+#[test]
+fn queues_beside_the_claims_make_it_milder_for_those_further_off() {
+    for near_first in [true, false] {
+        let mut tenants = Tenants::with(TenantSettings::default().patience(Duration::ZERO));
+        tenants.set_flavor(Flavor::new("all"));
+        tenants.set_queue(Queue::inner("root").quota("all", "gpu", Quota::nominal(10))).unwrap();
+        for (inner, leaves) in [("a", ["a1", "a2"]), ("b", ["b1", "b2"])] {
+            tenants.set_queue(Queue::inner(inner).parent("root")).unwrap();
+            for leaf in leaves {
+                let queue = Queue::leaf(leaf).parent(inner);
+                tenants.set_queue(queue.quota("all", "gpu", Quota::nominal(0))).unwrap();
+            }
+        }
+        let mut holders = Vec::new();
+        let (near, far) = (["a1"; 2], ["b1"; 3]);
+        let order = if near_first { [&near[..], &far] } else { [&far[..], &near] };
+        for (at, queue) in order.concat().into_iter().enumerate() {
+            let own = claim(&format!("job-{at}"), queue, 2);
+            let assignment = tenants.decide(&own).unwrap().assignment;
+            holders.push(tenants.admit(&own, &assignment, Time::from_secs(at as u64)).unwrap());
+        }
+        let (near, far) = (holders[if near_first { 0 } else { 4 }], holders[2]);
+        let own = claim("own", "a2", 2);
+        let assignment = tenants.decide(&own).unwrap().assignment;
+        let yields = tenants.yields(&own, &assignment).unwrap().unwrap();
+        // With the claim `a` has 6 of 10, without the one beside it as much as `b` in the end.
+        assert!(!yields.may_yield(&[far]) && yields.may_yield(&[near]));
+        assert!(yields.may_yield(&[near, far]) && yields.may_yield(&[far, near]));
+        assert!(yields.may_begin(&[far]) && yields.candidates().contains(&far));
+        assert!(yields.matters_without_room(near));
+    }
 }
 
 struct World {

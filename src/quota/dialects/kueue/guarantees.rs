@@ -61,6 +61,9 @@ struct Guarantees<'t> {
     holders: Vec<u32>,
     /// Holders of the own queue that may yield.
     own: Vec<u32>,
+    /// Where shares decide, holders of other queues that count on the claim's side for queues further off:
+    /// those that the policy makes candidates, with the level of the queue in common, ascending.
+    near: Vec<(usize, u32)>,
 }
 
 impl fmt::Debug for Guarantees<'_> {
@@ -149,13 +152,35 @@ impl<'t> Guarantees<'t> {
             is_barred,
             holders,
             own: Vec::new(),
+            near: Vec::new(),
         };
         let is_own = |holder: &&u32| {
             let leaves = books.holder_at(**holder).is_none_or(|own| own.leaving);
             !leaves && sets.is_own(**holder) && sets.is_candidate(**holder)
         };
         sets.own = sets.holders.iter().filter(is_own).copied().collect();
+        sets.near = sets.near();
         sets
+    }
+
+    fn near(&self) -> Vec<(usize, u32)> {
+        if !self.judges_shares() || self.path.len() < 3 {
+            return Vec::new();
+        }
+        let books = self.books();
+        let stays = |at: &u32| books.holder_at(*at).is_some_and(|own| !own.leaving);
+        let others = self.holders.iter().copied().filter(|at| stays(at) && !self.is_own(*at));
+        let trial = self.trial.borrow();
+        let mut near: Vec<(usize, u32)> =
+            others.map(|at| (self.level(&trial, trial.leaf_of(at)), at)).collect();
+        near.retain(|&(level, at)| self.is_near(level) && self.is_candidate(at));
+        near.sort_by_key(|own| own.0);
+        near
+    }
+
+    /// Whether queues whose path meets the claim's at a level are on the claim's side for others.
+    fn is_near(&self, level: usize) -> bool {
+        level + 1 < self.path.len()
     }
 
     fn is_own(&self, holder: u32) -> bool {
@@ -180,29 +205,45 @@ impl<'t> Guarantees<'t> {
             && is_candidate(policy, (self.priority, self.created), (own.priority, own.created))
     }
 
-    fn is_allowed(&self, places: &[u32], with_all_own: bool) -> bool {
+    /// Whether holders may give back; `with_all` that make it milder for others: of the own queue, and of
+    /// queues beside it.
+    fn is_allowed(&self, places: &[u32], with_all: bool) -> bool {
         if !places.iter().all(|&holder| self.is_candidate(holder)) {
             return false;
         }
         let mut trial = self.trial.borrow_mut();
         let is_own = |&holder: &u32| trial.leaf_of(holder) == self.leaf;
         let (own, others): (Vec<u32>, Vec<u32>) = places.iter().copied().partition(is_own);
-        let own = if with_all_own { &self.own } else { &own };
-        for &holder in own.iter().chain(&others) {
+        let own = if with_all { &self.own } else { &own };
+        let near = self.near.iter().filter(|(_, holder)| with_all && !places.contains(holder));
+        let mut near: Vec<(usize, u32)> = near.copied().collect();
+        let near_places = near.iter().map(|(_, holder)| holder);
+        for &holder in own.iter().chain(&others).chain(near_places) {
             trial.remove(holder);
         }
-        let may_borrow = with_all_own
+        let may_borrow = with_all
             || self.fair
             || !trial.borrows_with(self.leaf, &self.usage)
             || others.iter().all(|&holder| self.yields_to_borrowers(&trial, holder));
-        // Whoever may go last is put back first.
-        let mut left = others;
-        while may_borrow
-            && let Some(last) = (0..left.len()).find(|&at| self.may_go_last(&mut trial, left[at]))
-        {
-            trial.restore(left.swap_remove(last));
+        // Whoever may go last is put back first: of those furthest off, as all that is nearer makes the
+        // claim's side larger.
+        let level = |&at: &u32| (self.level(&trial, trial.leaf_of(at)), at);
+        let mut left: Vec<(usize, u32)> = others.iter().map(level).collect();
+        while may_borrow && let Some(level) = left.iter().map(|own| own.0).max() {
+            near.retain(|&(of, holder)| {
+                if of >= level {
+                    trial.restore(holder);
+                }
+                of < level
+            });
+            let may_be_last = |trial: &mut Trial<'t>, (of, holder): (usize, u32)| {
+                of == level && self.may_go_last(trial, holder)
+            };
+            let last = (0..left.len()).find(|&at| may_be_last(&mut trial, left[at]));
+            let Some(last) = last else { break };
+            trial.restore(left.swap_remove(last).1);
         }
-        for &holder in own.iter().chain(&left) {
+        for &holder in own.iter().chain(left.iter().chain(&near).map(|(_, holder)| holder)) {
             trial.restore(holder);
         }
         may_borrow && left.is_empty()
@@ -273,18 +314,20 @@ impl<'t> Guarantees<'t> {
         side
     }
 
+    /// The place on the claim's path of the queue in common with a leaf.
+    fn level(&self, trial: &Trial<'t>, leaf: u32) -> usize {
+        let common = trial.parent(self.side_of(trial, leaf));
+        self.path.iter().position(|&at| at == common).unwrap_or(0)
+    }
+
     /// The queue right below the one in common, on the claim's side.
     fn own_side(&self, trial: &Trial<'t>, leaf: u32) -> u32 {
-        let common = trial.parent(self.side_of(trial, leaf));
-        let level = self.path.iter().position(|&at| at == common);
-        level.and_then(|level| level.checked_sub(1)).map_or(self.leaf, |level| self.path[level])
+        self.path[self.level(trial, leaf).saturating_sub(1)]
     }
 
     /// Whether a holder yields to a claim that borrows, without fair shares.
     fn yields_to_borrowers(&self, trial: &Trial<'t>, holder: u32) -> bool {
-        let common = trial.parent(self.side_of(trial, trial.leaf_of(holder)));
-        let level = self.path.iter().position(|&at| at == common);
-        if level.is_some_and(|level| level > self.advantage_from) {
+        if self.level(trial, trial.leaf_of(holder)) > self.advantage_from {
             return true;
         }
         let borrow = self.policy.borrow_within_cohort;
@@ -308,17 +351,23 @@ impl Sets for Guarantees<'_> {
         &self.holders
     }
 
-    /// The own queue's holders go once for all, not for each holder. Of one queue, holders with equal
-    /// usage are judged once; all are where shares do not decide.
+    /// The own queue's holders go once for all, not for each holder, and so do those of queues beside it for
+    /// those further off. Of one queue, holders with equal usage are judged once; all are where shares do
+    /// not decide.
     fn candidates(&self) -> Vec<u32> {
         let leaves = |at: u32| self.books().holder_at(at).is_some_and(|own| own.leaving);
         let open = self.holders.iter().map(|&at| (at, leaves(at)));
         let mut open: Vec<(u32, bool)> =
             open.filter(|&(at, leaves)| leaves || self.is_candidate(at)).collect();
         let mut trial = self.trial.borrow_mut();
+        if !self.near.is_empty() {
+            // Nearest first: all of one leaf are as near.
+            open.sort_by_cached_key(|own| self.level(&trial, trial.leaf_of(own.0)));
+        }
         for &own in &self.own {
             trial.remove(own);
         }
+        let mut near = self.near.iter().peekable();
         let books = trial.books;
         let mut last: Option<(u32, &Usage, bool)> = None;
         open.retain(|&(at, leaves)| {
@@ -333,7 +382,10 @@ impl Sets for Guarantees<'_> {
             {
                 return may;
             }
-            // All are in place: only shares are compared with and without the holder.
+            while let Some(&(_, nearer)) = near.next_if(|own| own.0 < self.level(&trial, leaf)) {
+                trial.remove(nearer);
+            }
+            // All others are in place: only shares are compared with and without the holder.
             let may = if self.judges_shares() {
                 trial.remove(at);
                 let may = self.may_go_last(&mut trial, at);
@@ -345,7 +397,9 @@ impl Sets for Guarantees<'_> {
             last = Some((leaf, &own.usage, may));
             may
         });
-        for &own in &self.own {
+        let left = near.count();
+        let gone = self.near.iter().take(self.near.len() - left).map(|(_, at)| at);
+        for &own in self.own.iter().chain(gone) {
             trial.restore(own);
         }
         open.into_iter().map(|(at, _)| at).collect()
@@ -386,8 +440,13 @@ impl Sets for Guarantees<'_> {
         fits
     }
 
-    /// The share or the loan of a claim beyond its guarantee falls with its own queue's use.
+    /// The share or the loan of a claim beyond its guarantee falls with its own queue's use, and the share
+    /// of its side with that of queues beside it.
     fn eases(&self, holder: u32) -> bool {
-        !self.within && self.is_own(holder)
+        let is_near = || {
+            let trial = self.trial.borrow();
+            self.is_near(self.level(&trial, trial.leaf_of(holder)))
+        };
+        !self.within && (self.is_own(holder) || self.judges_shares() && is_near())
     }
 }
