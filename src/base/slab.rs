@@ -117,15 +117,16 @@ impl<T: Copy> Slab<T> {
 
     /// Adds a value; O(1) amortised.
     pub(crate) fn insert(&mut self, name: &str, value: T) -> u32 {
-        self.insert_beside(name, value, u32::MAX, |_, _| {})
+        self.insert_beside([name], value, u32::MAX, |_, _| {})
     }
 
     /// Adds a value, and writes its number to another one, if there is such. It is less work than
-    /// both apart where they are in one chunk, as values added one after another are.
+    /// both apart where they are in one chunk, as values added one after another are. The name is
+    /// given in parts.
     #[inline]
-    pub(crate) fn insert_beside(
+    pub(crate) fn insert_beside<const N: usize>(
         &mut self,
-        name: &str,
+        name: [&str; N],
         value: T,
         other: u32,
         write: impl FnOnce(&mut T, u32),
@@ -206,21 +207,22 @@ impl<T: Copy> Chunk<T> {
         }
     }
 
-    fn insert(&mut self, name: &str, value: T) -> usize {
+    fn insert<const N: usize>(&mut self, name: [&str; N], value: T) -> usize {
         let at = self.next();
-        let entry = if name.len() > SHORT {
-            self.long.push((at as u16, Box::from(name)));
+        let len = name.iter().map(|part| part.len()).sum::<usize>();
+        let entry = if len > SHORT {
+            self.long.push((at as u16, name.concat().into()));
             Entry { start: 0, len: 0, state: State::Long, value }
         } else {
             if self.names.len() > u16::MAX as usize {
                 self.compact();
             }
             let start = self.names.len() as u16;
-            if self.names.capacity() - self.names.len() < name.len() {
-                self.names.reserve_exact(name.len() * STEP);
+            if self.names.capacity() - self.names.len() < len {
+                self.names.reserve_exact(len * STEP);
             }
-            self.names.push_str(name);
-            Entry { start, len: name.len() as u8, state: State::Short, value }
+            self.names.extend(name);
+            Entry { start, len: len as u8, state: State::Short, value }
         };
         match self.entries.get_mut(at) {
             Some(vacant) => {

@@ -6,7 +6,6 @@ use alloc::sync::Arc;
 use core::hash::{Hash, Hasher};
 use core::num::NonZeroU64;
 
-use super::check::name_in;
 use super::devices::Devices;
 use super::ids::{NONE, ShapeId};
 use super::shapes::{Shapes, namespace_hash};
@@ -281,7 +280,7 @@ impl Pods {
             previous_member: NONE,
             priority: pod.priority,
         };
-        let slot = self.records.insert_beside(&pod.name, record, next_member, |next, slot| {
+        let slot = self.records.insert_beside([&*pod.name], record, next_member, |next, slot| {
             next.previous_member = slot;
         });
         self.tally.count(&record, true);
@@ -366,7 +365,8 @@ impl Pods {
         );
         let split = namespace.len() as u32;
         let new = Group { first: NONE, split, sums: GroupSums::default() };
-        known.unwrap_or_else(|| self.groups.insert(&name_in(namespace, name), new))
+        let full = [namespace, "/", name];
+        known.unwrap_or_else(|| self.groups.insert_beside(full, new, u32::MAX, |_, _| {}))
     }
 
     pub(crate) fn forget_if_empty(&mut self, group: u32) {

@@ -302,9 +302,10 @@ impl<'a, E: Engine> Sequential<'a, E> {
         if !group.groups.is_empty() {
             return false;
         }
-        let wanted = group.policy.minimum() as usize;
-        let wanted = wanted.saturating_sub(running(self.cluster, group));
-        self.engine.is_hopeless(first, group.pods.len(), wanted, rows)
+        let minimum = group.policy.minimum() as usize;
+        let is_hopeless = |wanted| self.engine.is_hopeless(first, group.pods.len(), wanted, rows);
+        // Members that run are counted where it matters.
+        is_hopeless(minimum) && is_hopeless(minimum.saturating_sub(running(self.cluster, group)))
     }
 
     /// Normalised, weighted scores of domains: one list a domain, one score a plugin.

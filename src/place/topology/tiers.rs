@@ -186,7 +186,12 @@ pub(crate) enum Tier {
 /// An island that is required is the only tier, one that is preferred comes before all keys.
 pub(crate) fn tiers(cluster: &Cluster, group: &PodGroup) -> SmallVec<[Tier; 2]> {
     let mut tiers = SmallVec::new();
+    let TopologyRequest { require, prefer, .. } = &group.topology;
     let island = group.wants_island();
+    if !island && require.is_none() && prefer.is_none() {
+        tiers.push(Tier::Whole);
+        return tiers;
+    }
     if island {
         tiers.push(Tier::Island);
     }
