@@ -605,7 +605,7 @@ impl PodGroup {
             return fault(&format!("topology.slices[{index}].size"), problem);
         }
         for (index, pod) in self.pods.iter().enumerate() {
-            pod.check_after(*last)?;
+            pod.check_after(last.map(Pod::shape))?;
             if pod.name.is_empty() {
                 return fault("pods.name", Problem::Required);
             }

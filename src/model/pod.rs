@@ -391,11 +391,11 @@ impl Pod {
         self.check_after(None)
     }
 
-    /// [`Pod::check`] after the check of a sound pod; if both share a shape, it is not checked again.
-    pub(crate) fn check_after(&self, sound: Option<&Pod>) -> Result<(), ModelError> {
+    /// [`Pod::check`], where a shape is known to be sound: if it is the pod's, it is not checked again.
+    pub(crate) fn check_after(&self, sound: Option<&Arc<PodShape>>) -> Result<(), ModelError> {
         let object = || format!("pod {}/{}", self.shape.namespace, self.name);
         self.defect.check(object)?;
-        if !sound.is_some_and(|sound| Arc::ptr_eq(&sound.shape, &self.shape)) {
+        if !sound.is_some_and(|sound| Arc::ptr_eq(sound, &self.shape)) {
             self.check_shape(object)?;
         }
         if !self.device_indexes.is_empty() {

@@ -21,7 +21,7 @@ use crate::model::{PodGroup, PodShape, VolumeBindings};
 use crate::place::cache::fits::Asker;
 use crate::place::sequential::workspace::Workspace;
 use crate::state::journal::Moment;
-use crate::state::plan::PlanMember;
+use crate::state::plan::{PlanMember, PlanMembers};
 use crate::state::{Cluster, Devices, Plan, Row};
 
 /// The two functions of a strategy.
@@ -204,7 +204,7 @@ fn outcome(task: Task<'_>, answer: Answer, spare: &mut Vec<Member>) -> Outcome {
 /// The plan of a layout, and the layout's list of members, emptied.
 fn plan_of(task: Task<'_>, mut layout: Layout) -> (Plan, Vec<Member>) {
     let count = layout.members.len();
-    let (mut members, mut devices) = (Vec::with_capacity(count), Vec::new());
+    let (mut members, mut devices) = (PlanMembers::with_capacity(count), Vec::new());
     for (at, member) in layout.members.drain(..).enumerate() {
         members.push(PlanMember { row: member.row.as_u32(), member: member.number });
         if member.devices.is_some() {

@@ -5,7 +5,7 @@ use core::mem;
 
 use smallvec::SmallVec;
 
-use super::check::check_named;
+use super::check::check_named_after;
 use super::cluster::Cluster;
 use super::devices::Devices;
 use super::error::StateError;
@@ -118,7 +118,7 @@ impl Cluster {
         last: Option<Held<'a>>,
         pod: &'a Pod,
     ) -> Result<Held<'a>, StateError> {
-        check_named(pod)?;
+        check_named_after(pod, self.shapes.last())?;
         let shape = self.acquire_shape(pod.shape());
         let Some(known) = self.shapes.entry(shape) else { return Err(StateError::StaleId) };
         let (namespace_hash, narrow) = (known.namespace_hash, known.narrow);

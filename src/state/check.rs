@@ -2,13 +2,22 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use super::error::StateError;
-use crate::model::{ModelError, Pod, Problem};
+use crate::model::{ModelError, Pod, PodShape, Problem};
 
 /// Whether a pod can be taken by name.
 pub(crate) fn check_named(pod: &Pod) -> Result<(), StateError> {
-    pod.check()?;
+    check_named_after(pod, None)
+}
+
+/// [`check_named`], where a shape is known to be sound.
+pub(crate) fn check_named_after(
+    pod: &Pod,
+    sound: Option<&Arc<PodShape>>,
+) -> Result<(), StateError> {
+    pod.check_after(sound)?;
     if pod.name.is_empty() {
         let object = format!("pod {}", pod.full_name());
         return Err(ModelError::new(object, "name", Problem::Required).into());

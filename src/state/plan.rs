@@ -8,6 +8,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use smallvec::SmallVec;
+
 use super::cluster::Cluster;
 use super::columns::{NodeSpec, NodeSpecs};
 use super::devices::Devices;
@@ -32,7 +34,7 @@ pub struct Plan {
     pub(crate) roster: Arc<Roster>,
     /// The nodes as they were found.
     pub(crate) nodes: Arc<NodeSpecs>,
-    pub(crate) members: Vec<PlanMember>,
+    pub(crate) members: PlanMembers,
     /// Devices chosen for the members, up to the last that has any.
     pub(crate) devices: Vec<Option<Devices>>,
     /// Volumes of the members' claims, up to the last member that has unbound ones.
@@ -46,6 +48,9 @@ pub struct Plan {
     /// When the plan was made.
     pub(crate) basis: Moment,
 }
+
+/// The members of a plan, in place where there are one or two.
+pub(crate) type PlanMembers = SmallVec<[PlanMember; 2]>;
 
 /// A member of the roster and where it goes.
 #[derive(Debug, Clone, Copy)]
@@ -335,7 +340,7 @@ impl Plan {
         find: impl Fn(&Pod) -> Option<(Row, Option<Devices>)>,
     ) -> Plan {
         let roster = Arc::new(Roster::new(group));
-        let (mut members, mut devices) = (Vec::new(), Vec::new());
+        let (mut members, mut devices) = (PlanMembers::new(), Vec::new());
         let mut pods = roster.pods();
         for member in 0..roster.len() as u32 {
             let Some((row, held)) = find(pods.pod(member)) else { continue };

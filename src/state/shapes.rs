@@ -137,6 +137,11 @@ impl Shapes {
         })
     }
 
+    /// The shape that was acquired last, if it is there. Only sound ones are.
+    pub(crate) fn last(&self) -> Option<&Arc<PodShape>> {
+        self.entry(ShapeId(self.last)).map(|entry| &entry.shape)
+    }
+
     /// Counts one more use of a shape; `resolve` makes the entry if it is new.
     pub(crate) fn acquire(
         &mut self,

@@ -1,6 +1,6 @@
 //! The serialised form of plans.
 
-use super::{Plan, PlanDomain, PlanMember};
+use super::{Plan, PlanDomain, PlanMember, PlanMembers};
 use crate::model::{ClaimAllocation, GroupPolicy, Pod, PodGroup, VolumeBindings, ZoneShare};
 use crate::state::columns::{NodeSpec, NodeSpecs};
 use crate::state::devices::Devices;
@@ -192,7 +192,7 @@ impl<'de> Deserialize<'de> for Plan {
         let mut plan = Plan {
             roster: Arc::new(Roster::new(tree.fold(&parents))),
             nodes: Arc::new(nodes),
-            members: Vec::new(),
+            members: PlanMembers::new(),
             devices,
             volumes,
             domains: data.domains,
