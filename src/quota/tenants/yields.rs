@@ -14,9 +14,9 @@ use crate::quota::model::claim::{HolderId, Usage};
 /// A set may yield if its holders can give back one after another, each allowed by the dialect as
 /// the sums stand at its turn. Holders that are leaving have given back before, and may be in any
 /// set. A holder of another queue that waits for more is in no set: what is reserved for it counts as
-/// used by its queue, and would go with it. The rules only get stricter as other queues give back, but for two: holders of the claim's own
-/// queue make the first two rows milder, and so do those of queues beside it for queues further off. These
-/// come first there. Without them each part of a set that may yield may yield too.
+/// used by its queue, and would go with it. Holders of the claim's own queue make the first two rows
+/// milder, and come first there. So do those of queues beside it, for queues further off. Else the rules
+/// only get stricter as queues give back: without these, each part of a set that may yield may yield too.
 ///
 /// | dialect | own queue | other queues |
 /// |---|---|---|

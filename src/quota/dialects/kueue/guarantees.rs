@@ -61,8 +61,8 @@ struct Guarantees<'t> {
     holders: Vec<u32>,
     /// Holders of the own queue that may yield.
     own: Vec<u32>,
-    /// Where shares decide, holders of other queues that count on the claim's side for queues further off:
-    /// those that the policy makes candidates, with the level of the queue in common, ascending.
+    /// Where shares decide, candidates of other queues that count on the claim's side for queues further
+    /// off. They have the level of the queue in common, and are ascending by it.
     near: Vec<(usize, u32)>,
 }
 
