@@ -47,12 +47,14 @@ impl Finish {
 
     /// Misuse, or input that cannot be read: code 2, and nothing on standard output.
     pub(crate) fn fault(message: impl std::fmt::Display) -> Finish {
-        Finish { code: MISUSE, out: String::new(), err: format!("error: {message}\n") }
+        let err = format!("error: {}\n", clipped(message));
+        Finish { code: MISUSE, out: String::new(), err }
     }
 
     /// Arguments that make no sense.
     pub(crate) fn misuse(message: &str, usage: &str) -> Finish {
-        Finish { code: MISUSE, out: String::new(), err: format!("error: {message}\n\n{usage}") }
+        let err = format!("error: {}\n\n{usage}", clipped(message));
+        Finish { code: MISUSE, out: String::new(), err }
     }
 
     /// Prints both texts. A reader that has gone away is no reason to fail; an answer that cannot be
@@ -66,6 +68,19 @@ impl Finish {
             None => self.code.into(),
         }
     }
+}
+
+/// The most characters of a complaint.
+const LONGEST: usize = 2_000;
+
+/// A complaint, which may repeat a line of the input, at a length that can be read.
+fn clipped(message: impl std::fmt::Display) -> String {
+    let mut text = message.to_string();
+    if let Some((at, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
 }
 
 /// The exit code for an answer that could not be written, which is told on standard error; `None` if

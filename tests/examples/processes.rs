@@ -77,6 +77,16 @@ fn wrong_arguments_are_misuse() {
     }
 }
 
+#[test]
+fn a_complaint_does_not_repeat_all_of_a_long_input() {
+    let long = "x".repeat(100_000);
+    for name in names() {
+        let output = run(&name, &[&long]);
+        is_fault(&name, &output, "xxx");
+        assert!(output.stderr.len() < 20_000, "{name}: {}", output.stderr.len());
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn arguments_that_are_no_text_are_misuse() {

@@ -121,6 +121,9 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Fault
             inline.clone().or_else(|| arguments.next()).ok_or_else(missing)
         };
         match flag {
+            "--help" | "-h" if inline.is_some() => {
+                return Err(Fault::Usage(format!("{flag}: it takes no value")));
+            }
             "--help" | "-h" => options.words = vec!["help".to_owned()],
             "--address" => options.address = Some(value()?),
             "--token" => options.token = Some(value()?.into()),

@@ -488,6 +488,9 @@ impl Settings {
             let missing = || format!("{flag}: a value is missing (--help lists the arguments)");
             let mut value = || inline.clone().or_else(|| arguments.next()).ok_or_else(missing);
             match flag.as_str() {
+                "--help" | "-h" | "--check" | "--dry-run" if inline.is_some() => {
+                    return Err(format!("{flag}: it takes no value"));
+                }
                 "--help" | "-h" => return Ok(Start::Show(USAGE.to_owned())),
                 "--check" => checks = true,
                 "--kubeconfig" => settings.kubeconfig = Some(value()?.into()),

@@ -70,7 +70,11 @@ impl Topologies {
         if metadata::name(root)? != "default" {
             return Ok(());
         }
-        let Some(spec) = root.get("spec")? else { return Ok(()) };
+        let Some(spec) = root.get("spec")? else {
+            self.layers.clear();
+            return Ok(());
+        };
+        let mut layers = BTreeMap::new();
         spec.each("networkTopologySpec", |layer| {
             let name = String::from(layer.need("topologyLayer")?.text()?);
             let keys = layer.texts("labelKey")?;
@@ -80,9 +84,10 @@ impl Topologies {
                 [] => return Ok(()),
                 _ => return Err(layer.fail_at("labelKey", one_key())),
             };
-            self.layers.insert(name, (layer.name_of("parentTopologyLayer")?, key));
+            layers.insert(name, (layer.name_of("parentTopologyLayer")?, key));
             Ok(())
         })?;
+        self.layers = layers;
         Ok(())
     }
 

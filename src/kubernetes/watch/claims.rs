@@ -11,7 +11,9 @@ use super::update::Update;
 use crate::kubernetes::claims::{TaintRule, tainted};
 use crate::kubernetes::membership::Family;
 use crate::model::{ClaimSource, PodVolume, ResourceSlice};
-use crate::state::{ClaimKey, ClaimKind, ClaimObject, Event, StorageKey, StorageObject};
+use crate::state::{
+    ClaimKey, ClaimKind, ClaimObject, Event, StorageKey, StorageKind, StorageObject,
+};
 
 /// The reason to leave pods with claims alone where nobody allocates.
 const UNFOLLOWED: &str = "/spec/resourceClaims is not in force: nobody here allocates devices";
@@ -75,6 +77,7 @@ impl Store {
         if self.claims.get(&key) != Some(&object) {
             self.claims.insert(key.clone(), object);
             self.tell_claims(&key, updates);
+            self.show_users((key.kind == ClaimKind::Claim).then_some(&*key.name), updates);
         }
         if had_fault {
             self.show_claiming(updates);
@@ -85,6 +88,8 @@ impl Store {
         self.drop_claims(key, updates);
         if self.claim_faults.remove(key).is_some() {
             self.show_claiming(updates);
+        } else {
+            self.show_users((key.kind == ClaimKind::Claim).then_some(&*key.name), updates);
         }
     }
 
@@ -148,8 +153,9 @@ impl Store {
         }
         let had_fault = self.storage_faults.remove(&key).is_some();
         if self.storage.get(&key) != Some(&object) {
-            self.storage.insert(key, object.clone());
+            self.storage.insert(key.clone(), object.clone());
             updates.push(Update::Event(Event::StorageChanged { object, version: 0 }));
+            self.show_users((key.kind == StorageKind::Claim).then_some(&*key.name), updates);
         }
         if had_fault {
             self.show_claiming(updates);
@@ -160,6 +166,8 @@ impl Store {
         self.drop_storage(key, updates);
         if self.storage_faults.remove(key).is_some() {
             self.show_claiming(updates);
+        } else {
+            self.show_users((key.kind == StorageKind::Claim).then_some(&*key.name), updates);
         }
     }
 
@@ -177,6 +185,29 @@ impl Store {
             !shape.claims.is_empty() || !shape.volumes.is_empty()
         });
         for pod in claiming.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.show(&pod, updates);
+        }
+    }
+
+    /// Shows pods of a claim anew, by its full name: its class or its volume may be out of force. O(pods of
+    /// the namespace), where any object is.
+    fn show_users(&mut self, claim: Option<&str>, updates: &mut Vec<Update>) {
+        if self.claim_faults.is_empty() && self.storage_faults.is_empty() {
+            return;
+        }
+        let Some((namespace, name)) = claim.and_then(|claim| claim.split_once('/')) else { return };
+        let first = alloc::format!("{namespace}/");
+        let pods = self.pods.range(first.clone()..).take_while(|(key, _)| key.starts_with(&first));
+        let users = pods.filter(|(_, entry)| {
+            let shape = entry.pod.shape();
+            let mut claims = shape.claims.iter().filter_map(|claim| match &claim.source {
+                ClaimSource::Named(own) | ClaimSource::Made { claim: own, .. } => Some(&**own),
+                _ => None,
+            });
+            let mut volumes = shape.volumes.iter().filter_map(PodVolume::claim);
+            claims.any(|own| own == name) || volumes.any(|own| own == name)
+        });
+        for pod in users.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.show(&pod, updates);
         }
     }
@@ -209,7 +240,7 @@ impl Store {
         let of_volume = |name: &str| {
             let own = self.storage_faults.get(&StorageKey::claim(&shape.namespace, name));
             let named = || {
-                use crate::state::StorageKind::{Class, Volume};
+                use StorageKind::{Class, Volume};
                 let claim = self.volume_claim(&shape.namespace, name)?;
                 let class = self.storage_faults.get(&StorageKey::new(Class, &*claim.class));
                 let volume = StorageKey::new(Volume, &*claim.volume);

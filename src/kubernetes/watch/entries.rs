@@ -148,8 +148,17 @@ pub(super) struct Shown {
     pub(super) told: bool,
     /// Whether it is a group of one there.
     pub(super) alone: bool,
+    /// The terms of that group, if it has any.
+    pub(super) terms: Option<Box<Terms>>,
     pub(super) finished: bool,
     pub(super) left_alone: Option<String>,
+}
+
+/// Terms of a group of one pod, beside the pod.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) queue: String,
+    pub(super) run_time: Option<Duration>,
 }
 
 /// Fields of a pod that are not in force in a watch, with the reasons.

@@ -1,12 +1,13 @@
 //! Pods of a store, as the scheduler is shown them: spread over their owners, in their queues.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::entries::{GroupKey, PodEntry};
+use super::entries::{GroupKey, PodEntry, Terms};
 use super::event::Kind;
 use super::groups::application_of;
 use super::store::{ObjectRef, Store};
@@ -48,6 +49,7 @@ impl Store {
     }
 
     fn put_entry(&mut self, key: &str, mut entry: PodEntry, updates: &mut Vec<Update>) {
+        self.leave_role(key, &entry, updates);
         match self.pods.get_mut(key) {
             Some(old) if old.group == entry.group && old.object == entry.object => {
                 entry.shown = core::mem::take(&mut old.shown);
@@ -55,6 +57,7 @@ impl Store {
                     && old.inline == entry.inline
                     && old.pod.priority == entry.pod.priority
                     && old.local_queue == entry.local_queue
+                    && (old.run_time == entry.run_time || !self.reads_run_times)
                 {
                     *old = entry;
                     self.show(key, updates);
@@ -73,6 +76,22 @@ impl Store {
         self.show(key, updates);
     }
 
+    /// Tells of the end of a pod that goes into another role of its group: to the scheduler it is another
+    /// pod.
+    fn leave_role(&mut self, key: &str, entry: &PodEntry, updates: &mut Vec<Update>) {
+        let Some(old) = self.pods.get_mut(key) else { return };
+        let stays = old.group == entry.group && old.object == entry.object;
+        if !stays || old.role == entry.role || !core::mem::take(&mut old.shown.told) {
+            return;
+        }
+        (old.shown.pod, old.shown.finished) = (None, false);
+        let (namespace, name) = (old.pod.namespace().to_owned(), old.pod.name.clone());
+        updates.push(Update::Event(Event::PodDeleted { namespace, name, version: 0 }));
+        if let Some(old) = self.pods.get(key) {
+            self.keep_allocated(old, updates);
+        }
+    }
+
     pub(super) fn remove_pod(&mut self, key: &str, updates: &mut Vec<Update>) {
         let group = self.leave_group(key);
         let Some(entry) = self.pods.remove(key) else { return };
@@ -83,6 +102,10 @@ impl Store {
         if self.blind.contains_key(key) {
             self.set_blind(key, None);
             self.layout_changed(updates);
+        }
+        if let Some(unreported) = entry.pod.node.as_ref().and_then(|on| self.unreported.get_mut(on))
+        {
+            unreported.remove(key);
         }
         let (namespace, name) = (entry.pod.namespace().to_owned(), entry.pod.name.clone());
         self.cards.vacate(&namespace, &name);
@@ -137,6 +160,8 @@ impl Store {
             Some(_) => instance.and_then(|instance| instance.leaf(entry)),
         };
         let alone = entry.group.is_none();
+        // The scheduler drops a member whose role its group has no longer.
+        let leaf_is_missing = leaf.is_none();
         if entry.finished {
             if alone || leaf.is_none() {
                 entry.shown.pod = None;
@@ -159,14 +184,23 @@ impl Store {
             }
         } else if entry.pod.node.is_some() || entry.waits() && leaf.is_some() {
             let pod = entry.in_leaf(leaf.filter(|_| !alone || entry.waits()), refusal, policy);
-            if entry.shown.pod.as_ref() != Some(&pod) {
+            let mut terms = Terms::default();
+            if alone && entry.waits() {
+                let run_time = entry.run_time.filter(|_| reads_run_times);
+                terms = Terms { queue: queue.unwrap_or_default(), run_time };
+            }
+            let terms = Some(terms).filter(|terms| *terms != Terms::default()).map(Box::new);
+            if entry.shown.pod.as_ref() != Some(&pod) || entry.shown.terms != terms {
                 entry.shown.pod = Some(pod.clone());
                 entry.shown.told = true;
+                entry.shown.terms = terms;
                 if alone && entry.waits() {
                     entry.shown.alone = true;
                     let mut group = PodGroup::basic(entry.alone_name()).in_namespace(&*namespace);
-                    group.queue = queue.unwrap_or_default();
-                    group.run_time_estimate = entry.run_time.filter(|_| reads_run_times);
+                    if let Some(terms) = &entry.shown.terms {
+                        group.queue.clone_from(&terms.queue);
+                        group.run_time_estimate = terms.run_time;
+                    }
                     let mut group = group.priority(pod.priority).pod(pod);
                     koordinator::take_quota(&mut group);
                     updates.push(Update::Group(group));
@@ -174,6 +208,9 @@ impl Store {
                     updates.push(Update::Event(Event::PodChanged { pod, version: 0 }));
                 }
             }
+        }
+        if !alone && leaf_is_missing && entry.waits() {
+            entry.hide();
         }
         if entry.shown.alone && !entry.waits() {
             // The pod runs; as a group it is done with.

@@ -2,6 +2,7 @@
 
 mod cards;
 mod composites;
+mod follows;
 mod layout;
 mod lives;
 mod order;

@@ -12,7 +12,9 @@
 //! of a scheduler's name to the nodes in turn and looks at nothing: the rate is what the server allows.
 //! `clear` deletes all nodes, and all pods and groups of the namespace `default`.
 
+use std::ffi::OsString;
 use std::fmt::Display;
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -24,6 +26,8 @@ use tokio::task::JoinSet;
 
 /// Requests in flight.
 const IN_FLIGHT: usize = 64;
+/// The most objects of one call: all of them are in memory.
+const MOST: usize = 10_000_000;
 /// Tries of a request that the server puts off or loses.
 const TRIES: usize = 100;
 const RACK: &str = "topology.kubernetes.io/rack";
@@ -53,11 +57,18 @@ async fn main() -> std::process::ExitCode {
 }
 
 async fn run() -> Result<(), Failure> {
-    let mut words = std::env::args().skip(1);
+    let word = |word: OsString| {
+        word.into_string().map_err(|word| format!("{} is not UTF-8", word.display()))
+    };
+    let words: Vec<String> = std::env::args_os().skip(1).map(word).collect::<Result<_, _>>()?;
+    let mut words = words.into_iter();
     let (Some(kubeconfig), Some(command)) = (words.next(), words.next()) else {
         return Err("usage: load KUBECONFIG nodes|pods|bind|clear [ARGUMENTS]".into());
     };
     let own = read(words)?;
+    if own.count > MOST {
+        return Err(format!("--count: at most {MOST}").into());
+    }
     if own.count == 0 && matches!(command.as_str(), "nodes" | "pods") {
         return Err(format!("{command}: --count is missing").into());
     }
@@ -103,8 +114,9 @@ async fn run() -> Result<(), Failure> {
         _ => return Err(format!("{command}: no command; nodes, pods, bind and clear are").into()),
     };
     let seconds = begin.elapsed().as_secs_f64();
-    println!("{count} in {seconds:.1} s, {:.0} a second", count as f64 / seconds);
-    Ok(())
+    let rate = count as f64 / seconds;
+    writeln!(std::io::stdout(), "{count} in {seconds:.1} s, {rate:.0} a second")
+        .map_err(|error| format!("standard output: {error}").into())
 }
 
 fn read(mut words: impl Iterator<Item = String>) -> Result<Arguments, Failure> {

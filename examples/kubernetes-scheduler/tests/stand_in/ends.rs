@@ -34,6 +34,18 @@ fn arguments_that_are_no_text_are_misuse() {
     }
 }
 
+/// `--dry-run=false` must not be read as `--dry-run`.
+#[test]
+fn flags_take_no_value() {
+    let [scheduler, questions] = PROGRAMS;
+    for (program, flag) in
+        [(scheduler, "--dry-run=false"), (scheduler, "--check=no"), (questions, "--help=why")]
+    {
+        let output = Command::new(program).arg(flag).output().expect("it starts");
+        is_fault(&output, 2, "it takes no value");
+    }
+}
+
 #[test]
 fn an_answer_that_nobody_can_have_is_named() {
     for program in PROGRAMS {
