@@ -159,6 +159,17 @@ impl Store {
         }
     }
 
+    /// A node is gone, and its cards with it: requests of pods depend on those of all nodes.
+    pub(super) fn forget_node(&mut self, name: String, updates: &mut Vec<Update>) {
+        self.raw_nodes.remove(&name);
+        if self.cards.of_node(&name).is_some() {
+            self.changed_cards.insert(name.clone());
+        }
+        self.cards.forget(&name, false);
+        updates.push(Update::Event(Event::NodeRemoved { name, version: 0 }));
+        self.layout_changed(updates);
+    }
+
     /// Takes a change of the layout in, once no list of it is under way: lists would tell of every node
     /// again for each object.
     pub(super) fn layout_changed(&mut self, updates: &mut Vec<Update>) {

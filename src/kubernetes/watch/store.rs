@@ -452,16 +452,7 @@ impl Store {
             self.remove_owner(owner, key, updates);
         }
         match kind {
-            Kind::Node if self.nodes.remove(key).is_some() => {
-                self.raw_nodes.remove(key);
-                if self.cards.of_node(key).is_some() {
-                    // Requests of pods depend on the cards of all nodes.
-                    self.changed_cards.insert(name.clone());
-                }
-                self.cards.forget(key, false);
-                updates.push(Update::Event(Event::NodeRemoved { name, version: 0 }));
-                self.layout_changed(updates);
-            }
+            Kind::Node if self.nodes.remove(key).is_some() => self.forget_node(name, updates),
             Kind::Namespace if self.namespaces.remove(key).is_some() => {
                 updates.push(Update::Event(Event::NamespaceRemoved { name, version: 0 }));
             }
