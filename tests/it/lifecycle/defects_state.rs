@@ -421,3 +421,25 @@ fn changes_that_are_saved_concern_the_same_nodes() {
     assert!(matches!(next, Some(Decision::Bind { .. })), "{next:?}");
     assert_eq!(restored.poll_decision(at(20)), next);
 }
+
+/// A queue went, and with it a holder of nothing. Another group took the name, and gave back what it held when
+/// the first one's pod was gone.
+#[test]
+fn a_holder_that_went_with_its_queue_leaves_its_name_to_others() {
+    let mut scheduler = with_queues(&[("a", 4), ("b", 4)], 1);
+    let old = PodGroup::gang("g", 1).pod(Pod::new().name("old")).queue("a");
+    scheduler.handle_group(old, at(0)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(0)).len(), 1);
+    scheduler.handle_queue_removed(QueueKind::Leaf, "a", at(1)).unwrap();
+    let text = serde_json::to_string(&scheduler.save()).unwrap();
+    let saved: SavedScheduler = serde_json::from_str(&text).unwrap();
+    let restored = Scheduler::restore(saved, Framework::default(), PriorityThenTime);
+    assert_eq!(serde_json::to_string(&restored.save()).unwrap(), text);
+    scheduler.handle_group_removed("default/g", at(2)).unwrap();
+    let new = PodGroup::gang("g", 1).pod(gpu().name("new")).queue("b");
+    scheduler.handle_group(new, at(3)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(3)).len(), 1);
+    delete(&mut scheduler, "old", at(4));
+    assert_eq!(used(&scheduler, "b"), Some(1));
+    scheduler.check().unwrap();
+}
