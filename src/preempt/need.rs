@@ -13,8 +13,10 @@ use crate::base::chunks::CHUNK;
 use crate::framework::prepared::PreparedFilters;
 use crate::framework::{Context, Framework};
 use crate::model::{Pod, PodGroup, PodShape};
+use crate::place::Request;
 use crate::place::numbers::{Dimensions, Leaf};
 use crate::place::topology::requirement::Requirement;
+use crate::place::topology::tiers::DomainSense;
 use crate::state::{Cluster, DeviceNeed, NodeView, PodView, Row};
 
 /// Pods of some shapes, of which so many must be placed for certain.
@@ -40,8 +42,9 @@ struct Shape<'a> {
 /// Shapes up to which kinds of several are looked at.
 const MOST_SHAPES: usize = 6;
 
-/// The basis of domains and their counts, beside the cluster: their key, the dimensions, the kinds.
-pub(super) type Basis = (Option<String>, Dimensions, Vec<Kind>);
+/// The basis of domains and their counts, beside the cluster: what tells them apart and their key, the
+/// dimensions, the kinds.
+pub(super) type Basis = (DomainSense, Option<String>, Dimensions, Vec<Kind>);
 
 /// The need of a request.
 #[derive(Debug)]
@@ -61,6 +64,8 @@ pub(crate) struct Need<'a> {
     /// Whether pods that go never make a filter refuse that passed.
     pub(crate) monotone: bool,
     group: &'a PodGroup,
+    /// The meaning of a domain to the strategy that places the group.
+    sense: DomainSense,
     /// The key of the domains one of which must hold the group; of several tiers, the last takes in
     /// what the others do.
     loosest: Option<&'a str>,
@@ -75,14 +80,14 @@ pub(crate) struct Need<'a> {
 }
 
 impl<'a> Need<'a> {
-    /// The need of a group, on some rows if it is confined to them.
+    /// The need of a request, on some rows if it is confined to them.
     pub(crate) fn new(
         cluster: &'a Cluster,
         framework: &'a Framework,
-        group: &'a PodGroup,
-        now: Time,
-        within: Option<Vec<Row>>,
+        request: &'a Request<'_>,
     ) -> Need<'a> {
+        let (group, now, within) = (request.group(), request.now, request.rows(cluster));
+        let strategy = request.strategy.unwrap_or_else(|| framework.strategy());
         let ask = Requirement::new(cluster, group);
         let mut need = Need {
             framework,
@@ -95,6 +100,7 @@ impl<'a> Need<'a> {
             wide: false,
             monotone: true,
             group,
+            sense: DomainSense::of(strategy),
             loosest: ask.loosest(),
             whole: within.is_none() && ask.loosest().is_none(),
             within,
@@ -141,7 +147,7 @@ impl<'a> Need<'a> {
         let runs = |own: &PodGroup| cluster.pods.find_group(&own.namespace, &own.name).is_some();
         let is_alone = self.within.is_none() && self.devices.is_empty() && !self.group.any(&runs);
         let key = self.loosest.map(String::from);
-        is_alone.then(|| (key, self.amounts.clone(), self.kinds.clone()))
+        is_alone.then(|| (self.sense, key, self.amounts.clone(), self.kinds.clone()))
     }
 
     /// The domains one of which must hold the group, each with its rows.
@@ -150,7 +156,7 @@ impl<'a> Need<'a> {
             Some(rows) => rows.clone(),
             None => cluster.nodes().map(NodeView::row).collect(),
         };
-        match Requirement::new(cluster, self.group).candidates(cluster, &rows) {
+        match Requirement::new(cluster, self.group).candidates_in(self.sense, cluster, &rows) {
             Ok(candidates) => {
                 let last = candidates.into_iter().filter(|(key, _)| *key == self.loosest);
                 last.map(|(_, candidate)| candidate.rows(Some(&rows)).unwrap_or(&rows).to_vec())

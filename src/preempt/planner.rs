@@ -158,8 +158,7 @@ impl PreemptingPlanner {
             }
             let before = Cluster::clone(&txn);
             moves::make(&mut txn, &preempt.moves)?;
-            let (group, now) = (ask.request.group(), ask.request.now);
-            let need = Need::new(&before, framework, group, now, ask.request.rows(&before));
+            let need = Need::new(&before, framework, &ask.request);
             let rows = moves::domain_rows(&need, &before, &preempt.plan);
             nodes = rows.iter().filter_map(|&row| before.view(row)).map(name_of).collect();
             nodes.sort();

@@ -191,7 +191,8 @@ fn one_pod(plan: &Plan, cluster: &Cluster, broken: &mut Vec<Broken>) {
     let mut used = BTreeSet::new();
     for assignment in plan.assignments() {
         let shape: &PodShape = assignment.pod().shape();
-        for name in claims(shape) {
+        let named: BTreeSet<&str> = claims(shape).collect();
+        for name in named {
             let claim = cluster.storage().claim(&shape.namespace, name);
             if !claim.is_some_and(VolumeClaim::is_of_one_pod) {
                 continue;

@@ -67,13 +67,23 @@ impl<'a> Requirement<'a> {
         cluster: &Cluster,
         rows: &[Row],
     ) -> Result<Vec<(Option<&'a str>, Candidate)>, PlaceError> {
+        self.candidates_in(DomainSense::Path, cluster, rows)
+    }
+
+    /// The same, by the sense of a strategy.
+    pub(crate) fn candidates_in(
+        &self,
+        sense: DomainSense,
+        cluster: &Cluster,
+        rows: &[Row],
+    ) -> Result<Vec<(Option<&'a str>, Candidate)>, PlaceError> {
         let mut found = Vec::new();
         for key in &self.keys {
             let Some(key) = *key else {
                 found.push((None, Candidate::whole()));
                 continue;
             };
-            let domain_key = self.domain_key(cluster, key);
+            let domain_key = self.domain_key_in(sense, cluster, key);
             // Where members run, the others go.
             let home = if self.slice {
                 Home::Nowhere
@@ -97,8 +107,12 @@ impl<'a> Requirement<'a> {
 
     /// A key that it is confined by.
     pub(crate) fn domain_key(&self, cluster: &Cluster, key: &str) -> Option<DomainKey> {
+        self.domain_key_in(DomainSense::Path, cluster, key)
+    }
+
+    fn domain_key_in(&self, sense: DomainSense, cluster: &Cluster, key: &str) -> Option<DomainKey> {
         let require = self.group.topology.require.as_deref().filter(|_| !self.slice);
-        DomainKey::new(cluster, DomainSense::Path, require, key)
+        DomainKey::new(cluster, sense, require, key)
     }
 
     pub(crate) fn all(&self) -> u32 {

@@ -81,7 +81,7 @@ impl<'a> Attempt<'a> {
         let left = (!units.going.is_empty()).then(|| Cluster::clone(&*self.txn));
         let now = left.as_ref().unwrap_or(cluster);
         let group = request.group();
-        let need = Need::new(now, framework, group, request.now, request.rows(now));
+        let need = Need::new(now, framework, request);
         let preemptor = Preemptor { group, now: request.now, runs: units.may_run(now, group) };
         let scene = Scene { units, now, need: &need, preemptor };
         let (movable, at_a_price) = self.moves(&scene)?;

@@ -17,7 +17,7 @@ use crate::queue::backfill::{BackfillLine, SavedBackfill};
 use crate::queue::groups::{Phase, QueuedGroup, SavedGroup, full_name};
 use crate::queue::holds::{Hold, HoldId, Holds, Past, SavedHolds};
 use crate::queue::line::refusals::{Refusal, Refusals};
-use crate::queue::line::wake::hints::Changes;
+use crate::queue::line::wake::hints::SavedChanges;
 use crate::queue::removals::{Removals, SavedRemovals};
 use crate::queue::report::Report;
 use crate::queue::settings::{PriorityThenTime, QueueOrder, Settings};
@@ -75,7 +75,7 @@ struct State {
     #[serde(default)]
     permits_due: BTreeSet<Ticket>,
     timers: BTreeSet<(Time, Timer)>,
-    changes: Changes,
+    changed: SavedChanges,
     #[serde(default)]
     backfill: SavedBackfill,
     #[serde(default)]
@@ -90,7 +90,7 @@ struct State {
 }
 
 /// The form in which states are saved. One of another form is refused.
-const FORM: u32 = 3;
+const FORM: u32 = 4;
 
 /// The first contradiction of a saved state.
 #[derive(Debug, thiserror::Error)]
@@ -198,7 +198,7 @@ impl Scheduler {
             holds_due,
             permits_due,
             timers: self.timers.clone(),
-            changes: self.line.changes().clone(),
+            changed: SavedChanges::of(self.line.changes(), self.world.cluster()),
             backfill: self.backfill.save(),
             removals: self.removals.save(),
             refusals: self.refusals.save(),
@@ -238,7 +238,8 @@ impl Scheduler {
             permits_due: saved.permits_due,
         });
         scheduler.timers = saved.timers;
-        scheduler.line.set_changes(saved.changes);
+        let changes = saved.changed.restore(scheduler.world.cluster());
+        scheduler.line.set_changes(changes);
         scheduler.backfill = BackfillLine::restore(saved.backfill);
         scheduler.removals = Removals::restore(saved.removals);
         scheduler.refusals = Refusals::restore(saved.refusals);

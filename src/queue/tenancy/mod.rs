@@ -182,6 +182,7 @@ impl Tenancy {
     /// Replaces the charge of a group.
     fn charge(&mut self, id: GroupId, mut charge: Charge) {
         let before = self.holder_of(id);
+        let former = before.and_then(|_| self.charges.get(&id)).map(|own| own.queue.clone());
         if charge.pods.is_empty() {
             if let Some(holder) = before {
                 let _ = self.tenants.release(holder);
@@ -218,6 +219,18 @@ impl Tenancy {
             let queue = charge.queue.clone();
             self.charges.insert(id, charge);
             self.changed(&queue);
+        }
+        if former.is_some_and(|queue| self.leaf(&queue).is_none()) {
+            self.leave_names();
+        }
+    }
+
+    /// Leaves names of holders to others that went with their queue: holders of nothing do not keep it.
+    fn leave_names(&mut self) {
+        for (id, charge) in &mut self.charges {
+            if self.tenants.find(&charge.holder).is_none() {
+                charge.set_apart(*id);
+            }
         }
     }
 

@@ -23,6 +23,7 @@ impl Tenancy {
         change: impl FnOnce(&mut Tenants) -> Result<(), QuotaError>,
     ) -> Result<Vec<GroupId>, QuotaError> {
         change(&mut self.tenants)?;
+        self.leave_names();
         // Shares and levels of all queues may have changed.
         self.heads = self.tenants.heads();
         self.tenants.take_aside();

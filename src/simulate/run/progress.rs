@@ -125,8 +125,12 @@ impl Progress {
         (self.saved, self.safe, self.safe_spent) = (self.done, now, self.spent);
     }
 
-    /// The time of the next phase, or of the end of the work; `None` if it never comes.
+    /// The time of the next phase, or of the end of the work; `None` if it never comes. At the end of
+    /// time nothing more comes.
     pub(super) fn next(&self) -> Option<Time> {
+        if self.at == Time::MAX {
+            return None;
+        }
         match self.phase {
             Phase::Stopped => None,
             Phase::Restarting(until) | Phase::Saving(until) => Some(until),

@@ -139,7 +139,9 @@ impl VolumeNeeds {
             {
                 return Err(VolumeRefusal::NotOwned { claim: claim() });
             }
-            claims.push(found);
+            if !claims.iter().any(|own| Arc::ptr_eq(own, found)) {
+                claims.push(found);
+            }
         }
         let mut needs = VolumeNeeds::default();
         let mut unbound = None;
@@ -234,8 +236,14 @@ impl VolumeNeeds {
                 if let Some(other) = other.cloned() {
                     return Err(VolumeRefusal::SelectedElsewhere { claim: claim(), node: other });
                 }
-                Offer::new(need, node).is_made()?;
-                Source::Made(Offer::new(need, node).pool(planned)?)
+                match planned.source(&need.name) {
+                    // A pod before it uses the claim too: it has its part of the pool.
+                    Some((source @ Source::Made(_), row)) if row == node.row() => source.clone(),
+                    _ => {
+                        Offer::new(need, node).is_made()?;
+                        Source::Made(Offer::new(need, node).pool(planned)?)
+                    }
+                }
             } else {
                 return Err(VolumeRefusal::Unbound { claim: claim() });
             };

@@ -10,7 +10,7 @@ use phalanx::queue::{
     Gate, Gone, GroupState, PreemptionSettings, PriorityThenTime, SavedScheduler, Settings,
 };
 use phalanx::quota::{Claim, Flavor, PodSet, Queue, QueueKind, Quota, QuotaError, Tenants};
-use phalanx::{Cluster, Decision, Event, Framework, Node, PodGroup, QueueError, Scheduler};
+use phalanx::{Cluster, Decision, Event, Framework, Node, Pod, PodGroup, QueueError, Scheduler};
 
 use super::steps::*;
 
@@ -391,4 +391,55 @@ fn a_permit_lets_no_gang_start_in_part() {
         assert_eq!(planned, if has_finished { 2 } else { 0 });
         scheduler.check().unwrap();
     }
+}
+
+/// Changes were saved by rows, and a cluster that is read has its rows by name: a restored scheduler woke the groups
+/// of another node.
+#[test]
+fn changes_that_are_saved_concern_the_same_nodes() {
+    let permit = permit_fn("gate", |cx| {
+        let deny = || PermitVerdict::Deny { reason: "not yet".into() };
+        if cx.now < at(1) { deny() } else { PermitVerdict::Admit }
+    });
+    let framework = Framework::builder().filter(Fit).permit(permit).build().unwrap();
+    let mut cluster = Cluster::new();
+    for (name, gpus) in [("b", 4), ("a", 1)] {
+        cluster.add_node(Node::new(name).capacity(GPU, gpus)).unwrap();
+    }
+    cluster.add_pod(gpu().name("other").on("b")).unwrap();
+    let mut scheduler = Scheduler::new(cluster, framework.clone(), Settings::default());
+    let pod = Pod::new().name("g-0").request(GPU, 2);
+    scheduler.handle_group(PodGroup::gang("g", 1).pod(pod), at(0)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(0)), None);
+    assert!(is_asleep(&scheduler, "default/g"));
+    delete(&mut scheduler, "other", at(1));
+    let text = serde_json::to_string(&scheduler.save()).unwrap();
+    let saved: SavedScheduler = serde_json::from_str(&text).unwrap();
+    let mut restored = Scheduler::restore(saved, framework, PriorityThenTime);
+    assert_eq!(serde_json::to_string(&restored.save()).unwrap(), text);
+    let next = scheduler.poll_decision(at(20));
+    assert!(matches!(next, Some(Decision::Bind { .. })), "{next:?}");
+    assert_eq!(restored.poll_decision(at(20)), next);
+}
+
+/// A queue went, and with it a holder of nothing. Another group took the name, and gave back what it held when
+/// the first one's pod was gone.
+#[test]
+fn a_holder_that_went_with_its_queue_leaves_its_name_to_others() {
+    let mut scheduler = with_queues(&[("a", 4), ("b", 4)], 1);
+    let old = PodGroup::gang("g", 1).pod(Pod::new().name("old")).queue("a");
+    scheduler.handle_group(old, at(0)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(0)).len(), 1);
+    scheduler.handle_queue_removed(QueueKind::Leaf, "a", at(1)).unwrap();
+    let text = serde_json::to_string(&scheduler.save()).unwrap();
+    let saved: SavedScheduler = serde_json::from_str(&text).unwrap();
+    let restored = Scheduler::restore(saved, Framework::default(), PriorityThenTime);
+    assert_eq!(serde_json::to_string(&restored.save()).unwrap(), text);
+    scheduler.handle_group_removed("default/g", at(2)).unwrap();
+    let new = PodGroup::gang("g", 1).pod(gpu().name("new")).queue("b");
+    scheduler.handle_group(new, at(3)).unwrap();
+    assert_eq!(bind_all(&mut scheduler, at(3)).len(), 1);
+    delete(&mut scheduler, "old", at(4));
+    assert_eq!(used(&scheduler, "b"), Some(1));
+    scheduler.check().unwrap();
 }

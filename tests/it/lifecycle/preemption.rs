@@ -560,7 +560,7 @@ fn a_save_of_another_form_is_refused_with_a_sentence() {
     let mut value = serde_json::to_value(scheduler.save()).unwrap();
     assert!(value.as_object_mut().unwrap().remove("form").is_some());
     let refused = serde_json::from_value::<SavedScheduler>(value).unwrap_err();
-    assert_eq!(refused.to_string(), "the state was saved in form 0, and form 3 is read");
+    assert_eq!(refused.to_string(), "the state was saved in form 0, and form 4 is read");
 }
 
 /// Groups hear what happens to them.

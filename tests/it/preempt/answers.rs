@@ -6,7 +6,7 @@ use phalanx::preempt::{
     Candidate, Checkpoints, LowerPriority, NoVictims, Policy, PreemptingPlanner, Preemption,
     PreemptionRequest, Preemptor, RunningWork,
 };
-use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Time};
+use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Request, Strategy, Time};
 
 use super::world::GPU;
 
@@ -156,4 +156,26 @@ fn a_gang_that_goes_whole_has_its_own_priority_and_not_that_of_its_pods() {
     assert_eq!([2, 4, 5].map(|priority| victims(&running, priority)), [0, 0, 1]);
     assert!(running.remove_group("default", "a"));
     assert_eq!([2, 4, 5, 6].map(|priority| victims(&running, priority)), [0, 0, 0, 3]);
+}
+
+/// Racks of one name in two zones are one rack to Kubernetes, and two to the search. The search for victims took
+/// them for two in any case, and found none.
+#[test]
+fn domains_are_those_of_the_strategy_that_places() {
+    let mut cluster = Cluster::builder().levels(["zone", "rack"]).build().unwrap();
+    for zone in ["a", "b"] {
+        let node = Node::new(format!("n-{zone}")).label("zone", zone).label("rack", "r");
+        cluster.add_node(node.capacity(GPU, 1)).unwrap();
+    }
+    cluster.add_pod(Pod::new().name("old").request(GPU, 1).on("n-a")).unwrap();
+    let gang = PodGroup::of("new", 2, Pod::new().request(GPU, 1)).require("rack").priority(1);
+    let mut planner = PreemptingPlanner::new();
+    for (strategy, helps) in
+        [(Strategy::Search, false), (Strategy::Kubernetes, true), (Strategy::Search, false)]
+    {
+        let request = PreemptionRequest::new(Request::new(&gang).strategy(strategy));
+        let framework = Framework::default();
+        let answer = planner.place(&cluster, &framework, &RunningWork::new(), request).unwrap();
+        assert_eq!(answer.preempt().is_some(), helps, "{strategy:?}: {answer}");
+    }
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use phalanx::queue::{Backfill, HeadOfLine, Settings};
-use phalanx::simulate::{Estimates, Faults, Happening, Job, NodeChange, Random, Simulation, World};
+use phalanx::simulate::{
+    Checkpointing, Estimates, Faults, Happening, Job, NodeChange, Random, Simulation, World,
+};
 use phalanx::{Node, Pod, PodGroup, Scheduler, Time};
 
 use super::world::{GPU, cluster, framework, jobs, node};
@@ -145,4 +147,27 @@ fn a_job_that_loses_its_node_begins_anew_and_what_it_did_is_lost() {
     assert_eq!(results.summary().work_lost, 8.0 * 30.0);
     // The node was there for 130 of 150 seconds.
     assert_eq!(results.summary().utilisation, 100.0 / 130.0);
+}
+
+/// A job that works at the end of time had its next moment there, again and again.
+#[test]
+fn a_job_that_works_for_longer_than_time_lasts_has_no_end() {
+    let checkpoint = Checkpointing::new(
+        Duration::from_secs(1 << 33),
+        Duration::from_secs(1),
+        Duration::from_secs(1),
+    );
+    for saves in [false, true] {
+        let mut long = job("a", 0, 1, 1);
+        long.run_time = Duration::MAX;
+        if saves {
+            long = long.checkpoint(checkpoint);
+        }
+        let mut short = job("b", 0, 1, 10);
+        short.group.priority = -1;
+        let results =
+            Simulation::new(scheduler(1, Settings::new()), GPU).run([long, short], |_, _| ());
+        let ends: Vec<_> = results.unwrap().jobs.iter().map(|job| (job.start, job.end)).collect();
+        assert_eq!(ends, [(Some(Time::ZERO), None), (None, None)], "{saves}");
+    }
 }

@@ -161,6 +161,37 @@ fn members_do_not_take_more_of_a_pool_than_it_has() {
     assert!(!place_gang(&cluster, &Framework::default(), &three).unwrap().is_placed());
 }
 
+/// A plan that was read is judged again, and members that share a claim took its storage twice then.
+#[test]
+fn a_claim_that_members_share_takes_its_storage_once() {
+    let mut cluster = cluster(&["a", "b"]);
+    cluster.set_storage(StorageDriver::new("csi").tracking_capacity()).unwrap();
+    let nodes = LabelSelector::label(HOST, "a");
+    cluster.set_storage(StorageCapacity::new("pool", "made", nodes, 100)).unwrap();
+    cluster.set_storage(claim("x", "made", 60)).unwrap();
+    let read = |plan: &Plan| -> Plan {
+        serde_json::from_str(&serde_json::to_string(plan).unwrap()).unwrap()
+    };
+    let shared = plan(&cluster, &gang("shared", &[&["x"], &["x"]]));
+    cluster.clone().commit(&Framework::default(), &read(&shared)).unwrap();
+    // A volume is made on one node.
+    let text = serde_json::to_string(&shared).unwrap();
+    let at = text.rfind("\"node\":\"a\"").unwrap();
+    let apart = format!("{}\"node\":\"b\"{}", &text[..at], &text[at + "\"node\":\"a\"".len()..]);
+    let apart: Plan = serde_json::from_str(&apart).unwrap();
+    assert!(cluster.commit(&Framework::default(), &apart).is_err());
+}
+
+#[test]
+fn a_claim_that_a_pod_names_twice_is_one_claim() {
+    let mut cluster = cluster(&["a"]);
+    let single = claim("x", "made", 1).access([AccessMode::ReadWriteOncePod]);
+    cluster.set_storage(single).unwrap();
+    let plan = plan(&cluster, &gang("one", &[&["x", "x"]]));
+    assert_eq!(bindings(&plan)[0].provision, ["default/x"]);
+    cluster.commit(&Framework::default(), &plan).unwrap();
+}
+
 #[test]
 fn a_claim_of_one_pod_has_one_in_a_gang_too() {
     let mut cluster = cluster(&["a", "b"]);

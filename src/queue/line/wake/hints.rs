@@ -2,6 +2,8 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+#[cfg(feature = "serde")]
+use alloc::string::String;
 
 use crate::queue::terms::ids::GroupId;
 use crate::queue::terms::wake::WakeCondition;
@@ -9,7 +11,6 @@ use crate::state::{Cluster, Row};
 
 /// Changes of the cluster since the wait index was last updated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Changes {
     /// Rows of nodes whose pods changed.
     pub(crate) pods: BTreeSet<Row>,
@@ -24,6 +25,38 @@ pub(crate) struct Changes {
 impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.nodes.is_empty() && self.removed.is_empty() && !self.all
+    }
+}
+
+/// Changes by the names of nodes: a cluster that is read has rows of its own.
+#[cfg(feature = "serde")]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub(in crate::queue) struct SavedChanges {
+    pods: BTreeSet<String>,
+    nodes: BTreeSet<String>,
+    all: bool,
+}
+
+#[cfg(feature = "serde")]
+impl SavedChanges {
+    /// Rows of removed nodes count for what was counted before, and counts are not saved.
+    pub(in crate::queue) fn of(changes: &Changes, cluster: &Cluster) -> SavedChanges {
+        let name = |row: &Row| cluster.view(*row).map(|node| String::from(node.name()));
+        SavedChanges {
+            pods: changes.pods.iter().filter_map(name).collect(),
+            nodes: changes.nodes.iter().filter_map(name).collect(),
+            all: changes.all || !changes.removed.is_empty(),
+        }
+    }
+
+    pub(in crate::queue) fn restore(&self, cluster: &Cluster) -> Changes {
+        let row = |name: &String| cluster.row_of(name);
+        Changes {
+            pods: self.pods.iter().filter_map(row).collect(),
+            nodes: self.nodes.iter().filter_map(row).collect(),
+            removed: BTreeSet::new(),
+            all: self.all,
+        }
     }
 }
 
