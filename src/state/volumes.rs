@@ -157,8 +157,11 @@ impl Cluster {
             let Some(claim) = volume.claim() else { continue };
             self.storage.planned.add_to(&ObjectName::new(&shape.namespace, claim), &mut bindings);
         }
+        // A pod may name a claim twice.
         bindings.bind.sort_unstable();
+        bindings.bind.dedup();
         bindings.provision.sort_unstable();
+        bindings.provision.dedup();
         Some(bindings).filter(|bindings| !bindings.is_empty())
     }
 
