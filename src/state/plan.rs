@@ -7,6 +7,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::{Deref, DerefMut};
 
 use smallvec::SmallVec;
 
@@ -49,8 +50,41 @@ pub struct Plan {
     pub(crate) basis: Moment,
 }
 
-/// The members of a plan, in place where there are one or two.
-pub(crate) type PlanMembers = SmallVec<[PlanMember; 2]>;
+/// The members of a plan, in place where there are one or two. They are copied as one block.
+#[derive(Debug, Default)]
+pub(crate) struct PlanMembers(SmallVec<[PlanMember; 2]>);
+
+impl Clone for PlanMembers {
+    fn clone(&self) -> PlanMembers {
+        PlanMembers(SmallVec::from_slice(&self.0))
+    }
+}
+
+impl PlanMembers {
+    pub(crate) fn with_capacity(count: usize) -> PlanMembers {
+        PlanMembers(SmallVec::with_capacity(count))
+    }
+}
+
+impl FromIterator<PlanMember> for PlanMembers {
+    fn from_iter<I: IntoIterator<Item = PlanMember>>(members: I) -> PlanMembers {
+        PlanMembers(members.into_iter().collect())
+    }
+}
+
+impl Deref for PlanMembers {
+    type Target = SmallVec<[PlanMember; 2]>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for PlanMembers {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
 
 /// A member of the roster and where it goes.
 #[derive(Debug, Clone, Copy)]
@@ -340,7 +374,7 @@ impl Plan {
         find: impl Fn(&Pod) -> Option<(Row, Option<Devices>)>,
     ) -> Plan {
         let roster = Arc::new(Roster::new(group));
-        let (mut members, mut devices) = (PlanMembers::new(), Vec::new());
+        let (mut members, mut devices) = (PlanMembers::default(), Vec::new());
         let mut pods = roster.pods();
         for member in 0..roster.len() as u32 {
             let Some((row, held)) = find(pods.pod(member)) else { continue };

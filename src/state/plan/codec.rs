@@ -91,7 +91,7 @@ impl Serialize for Plan {
             group.planned = planned;
         }
         let firsts = self.first_members();
-        let lines = self.assignments().zip(&self.members).map(|(assignment, member)| Line {
+        let lines = self.assignments().zip(self.members.iter()).map(|(assignment, member)| Line {
             pod: assignment.pod().clone(),
             node: assignment.node().into(),
             devices: assignment.devices().to_vec(),
@@ -192,7 +192,7 @@ impl<'de> Deserialize<'de> for Plan {
         let mut plan = Plan {
             roster: Arc::new(Roster::new(tree.fold(&parents))),
             nodes: Arc::new(nodes),
-            members: PlanMembers::new(),
+            members: PlanMembers::default(),
             devices,
             volumes,
             domains: data.domains,
