@@ -129,7 +129,8 @@ impl<'t> Yields<'t> {
 
     /// Whether a set is part of one that may yield, with as much of the own queue and of those beside it as
     /// may go.
-    /// O(holders² · depth) at most, O(holders · depth) where each could go last.
+    /// O(holders² · depth) at most, O(holders · depth) where each could go last; where shares decide and it is
+    /// not, also O(holders of queues beside · depth).
     pub fn may_begin(&self, holders: &[HolderId]) -> bool {
         self.staying(holders).is_some_and(|places| self.sets.may_begin(&places))
     }

@@ -205,9 +205,9 @@ impl<'t> Guarantees<'t> {
             && is_candidate(policy, (self.priority, self.created), (own.priority, own.created))
     }
 
-    /// Whether holders may give back; `with_all` that make it milder for others: of the own queue, and of
-    /// queues beside it.
-    fn is_allowed(&self, places: &[u32], with_all: bool) -> bool {
+    /// Whether holders may give back; `with_all` of the own queue, and `with_near` beside all of queues beside
+    /// it, which make it milder for those further off.
+    fn is_allowed(&self, places: &[u32], with_all: bool, with_near: bool) -> bool {
         if !places.iter().all(|&holder| self.is_candidate(holder)) {
             return false;
         }
@@ -215,7 +215,7 @@ impl<'t> Guarantees<'t> {
         let is_own = |&holder: &u32| trial.leaf_of(holder) == self.leaf;
         let (own, others): (Vec<u32>, Vec<u32>) = places.iter().copied().partition(is_own);
         let own = if with_all { &self.own } else { &own };
-        let near = self.near.iter().filter(|(_, holder)| with_all && !places.contains(holder));
+        let near = self.near.iter().filter(|(_, holder)| with_near && !places.contains(holder));
         let mut near: Vec<(usize, u32)> = near.copied().collect();
         let near_places = near.iter().map(|(_, holder)| holder);
         for &holder in own.iter().chain(&others).chain(near_places) {
@@ -410,11 +410,12 @@ impl Sets for Guarantees<'_> {
     }
 
     fn may_begin(&self, holders: &[u32]) -> bool {
-        self.is_allowed(holders, true)
+        self.is_allowed(holders, true, false)
+            || !self.near.is_empty() && self.is_allowed(holders, true, true)
     }
 
     fn may_yield(&self, holders: &[u32]) -> bool {
-        self.is_allowed(holders, false)
+        self.is_allowed(holders, false, false)
     }
 
     fn suffices(&self, holders: &[u32]) -> bool {
