@@ -77,20 +77,18 @@ impl Store {
         if self.claims.get(&key) != Some(&object) {
             self.claims.insert(key.clone(), object);
             self.tell_claims(&key, updates);
-            self.show_users((key.kind == ClaimKind::Claim).then_some(&*key.name), updates);
+        } else if !had_fault {
+            return;
         }
-        if had_fault {
-            self.show_claiming(updates);
-        }
+        let claim = (key.kind == ClaimKind::Claim).then_some(&*key.name);
+        self.show_concerned(had_fault, claim, updates);
     }
 
     pub(super) fn remove_claims(&mut self, key: &ClaimKey, updates: &mut Vec<Update>) {
         self.drop_claims(key, updates);
-        if self.claim_faults.remove(key).is_some() {
-            self.show_claiming(updates);
-        } else {
-            self.show_users((key.kind == ClaimKind::Claim).then_some(&*key.name), updates);
-        }
+        let had_fault = self.claim_faults.remove(key).is_some();
+        let claim = (key.kind == ClaimKind::Claim).then_some(&*key.name);
+        self.show_concerned(had_fault, claim, updates);
     }
 
     fn drop_claims(&mut self, key: &ClaimKey, updates: &mut Vec<Update>) {
@@ -155,20 +153,18 @@ impl Store {
         if self.storage.get(&key) != Some(&object) {
             self.storage.insert(key.clone(), object.clone());
             updates.push(Update::Event(Event::StorageChanged { object, version: 0 }));
-            self.show_users((key.kind == StorageKind::Claim).then_some(&*key.name), updates);
+        } else if !had_fault {
+            return;
         }
-        if had_fault {
-            self.show_claiming(updates);
-        }
+        let claim = (key.kind == StorageKind::Claim).then_some(&*key.name);
+        self.show_concerned(had_fault, claim, updates);
     }
 
     pub(super) fn remove_storage(&mut self, key: &StorageKey, updates: &mut Vec<Update>) {
         self.drop_storage(key, updates);
-        if self.storage_faults.remove(key).is_some() {
-            self.show_claiming(updates);
-        } else {
-            self.show_users((key.kind == StorageKind::Claim).then_some(&*key.name), updates);
-        }
+        let had_fault = self.storage_faults.remove(key).is_some();
+        let claim = (key.kind == StorageKind::Claim).then_some(&*key.name);
+        self.show_concerned(had_fault, claim, updates);
     }
 
     fn drop_storage(&mut self, key: &StorageKey, updates: &mut Vec<Update>) {
@@ -176,6 +172,12 @@ impl Store {
             let key = key.clone();
             updates.push(Update::Event(Event::StorageRemoved { key, version: 0 }));
         }
+    }
+
+    /// Shows pods anew after a change of an object: all with claims if it was not in force before, else
+    /// those of a claim.
+    fn show_concerned(&mut self, had_fault: bool, claim: Option<&str>, updates: &mut Vec<Update>) {
+        if had_fault { self.show_claiming(updates) } else { self.show_users(claim, updates) }
     }
 
     /// Shows pods with claims or volumes anew: what they name is in force now, or not any more.
