@@ -22,8 +22,11 @@ impl Tenancy {
         &mut self,
         change: impl FnOnce(&mut Tenants) -> Result<(), QuotaError>,
     ) -> Result<Vec<GroupId>, QuotaError> {
+        let before = self.tenants.holder_count();
         change(&mut self.tenants)?;
-        self.leave_names();
+        if self.tenants.holder_count() < before {
+            self.leave_names();
+        }
         // Shares and levels of all queues may have changed.
         self.heads = self.tenants.heads();
         self.tenants.take_aside();

@@ -319,6 +319,10 @@ impl Books {
         self.by_name.get(name).map(|&at| self.holder_id(at))
     }
 
+    pub(in crate::quota) fn holder_count(&self) -> usize {
+        self.by_name.len()
+    }
+
     pub(in crate::quota) fn holders(&self, queue: QueueId) -> impl Iterator<Item = HolderId> {
         let known = self.tree.slot(queue).is_ok();
         let holders = self.index.holders(queue.slot).iter().filter(move |_| known);

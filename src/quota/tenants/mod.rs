@@ -406,6 +406,10 @@ impl Tenants {
         self.books.find(name)
     }
 
+    pub(crate) fn holder_count(&self) -> usize {
+        self.books.holder_count()
+    }
+
     /// The holders of a leaf, in the order of victims.
     pub fn holders(&self, queue: QueueId) -> impl Iterator<Item = HolderId> {
         self.books.holders(queue)
