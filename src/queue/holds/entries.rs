@@ -31,6 +31,23 @@ impl Hold {
         &self.owners
     }
 
+    /// Whether its name is one that such a hold is kept under: by its cause and its owners.
+    pub(in crate::queue) fn suits(&self, id: HoldId) -> bool {
+        match (id, &self.cause) {
+            (HoldId::Plan(_), Cause::Plan(_)) => !self.owners.is_empty(),
+            (
+                HoldId::Room(lead),
+                Cause::Reservation { .. } | Cause::Nomination { .. } | Cause::Claim,
+            ) => self.owners.contains(&lead),
+            (HoldId::Move(ticket, _), Cause::Move(own)) => {
+                own.ticket == ticket && self.owners == [own.root]
+            }
+            (HoldId::Promise(group), Cause::Promise { .. }) => self.owners == [group],
+            (HoldId::Booking(_), Cause::Booking(_)) => self.owners.is_empty(),
+            _ => false,
+        }
+    }
+
     pub(in crate::queue) fn cause(&self) -> &Cause {
         &self.cause
     }

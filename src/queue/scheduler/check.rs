@@ -119,7 +119,14 @@ impl Scheduler {
         if let Some(id) = self.holds.with_quota().find(|id| !claims.contains(id)) {
             return Err(format!("quota is reserved for group {id}, which claims no room"));
         }
+        let mut in_rooms = BTreeSet::new();
         for (id, hold) in self.holds.iter() {
+            let is_twice = |owner: &GroupId| !in_rooms.insert(*owner);
+            if !hold.suits(*id) {
+                return Err(format!("hold {id:?} is of another cause, or of another group"));
+            } else if matches!(id, HoldId::Room(_)) && hold.owners().iter().any(is_twice) {
+                return Err(format!("hold {id:?} is of a group that another keeps room for"));
+            }
             let is_known = hold.owners().iter().all(|owner| self.groups.contains_key(owner));
             if !is_known && !matches!(hold.cause(), Cause::Move(_)) {
                 return Err(format!("hold {id:?} is of a group that is not known"));

@@ -136,7 +136,7 @@ pub(super) fn framework() -> Framework {
         .filter(NodeUnschedulable)
         .score(1, MostAllocated::of([("gpu", 1)]))
         .permit(permit_fn("gate", |cx| {
-            let number = |key: &str| cx.group.attributes.get(key).map(|n| n.parse().unwrap());
+            let number = |key: &str| cx.group.attributes.get(key).and_then(|n| n.parse().ok());
             match (number("deny"), number("hold")) {
                 (Some(until), _) if cx.now < Time::from_secs(until) => {
                     PermitVerdict::Deny { reason: "not yet".into() }

@@ -5,6 +5,8 @@ use phalanx::queue::{PriorityThenTime, SavedScheduler, Settings};
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Time};
 use serde_json::{Value, json};
 
+use crate::everything;
+
 const NOW: Time = Time::from_secs(1);
 
 fn apply(store: &mut Store, word: &str, version: u64, mut object: Value) {
@@ -62,4 +64,25 @@ fn a_save_of_which_the_parts_contradict_each_other_is_refused() {
     pods.pop();
     let error = read(&wrong).unwrap_err().to_string();
     assert!(error.contains("default/g-1 is Bound"), "{error}");
+}
+
+/// A promise to one group under the name of another outlived the other, and then named a group that was gone.
+#[test]
+fn a_save_of_which_a_hold_is_for_another_group_is_refused() {
+    let mut kinds = std::collections::BTreeSet::new();
+    for (text, _) in (0..20).flat_map(|seed| everything::saved(seed, 10).take(6)) {
+        let right: Value = serde_json::from_str(&text).unwrap();
+        let groups: Vec<Value> =
+            right["groups"].as_array().unwrap().iter().map(|group| group[0].clone()).collect();
+        for (place, hold) in right["holds"].as_array().unwrap().iter().enumerate() {
+            let owners = hold[1]["owners"].as_array().unwrap();
+            let Some(other) = groups.iter().find(|group| !owners.contains(group)) else { continue };
+            let mut wrong = right.clone();
+            wrong["holds"][place][1]["owners"] = json!([other]);
+            let read: Result<SavedScheduler, _> = serde_json::from_value(wrong);
+            assert!(read.is_err(), "{hold}");
+            kinds.extend(hold[0].as_object().unwrap().keys().cloned());
+        }
+    }
+    assert!(["Plan", "Room", "Promise"].iter().all(|kind| kinds.contains(*kind)), "{kinds:?}");
 }
