@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem;
 
 use super::booking::Booked;
 use super::quota::KeptQuota;
@@ -126,4 +127,131 @@ pub(in crate::queue) struct HeldPlace {
     pub(super) nominated: bool,
     /// The pod that holds it, while it is in the cluster.
     pub(super) placeholder: Option<Pod>,
+}
+
+impl Hold {
+    pub(super) fn new(
+        owners: Vec<GroupId>,
+        cause: Cause,
+        plan: Option<Plan>,
+        span: (Time, Time),
+    ) -> Hold {
+        let (since, until) = span;
+        Hold { owners, cause, plan, placeholders: Vec::new(), quota: BTreeMap::new(), since, until }
+    }
+
+    pub(in crate::queue) fn owners(&self) -> &[GroupId] {
+        &self.owners
+    }
+
+    /// Whether its name is one that such a hold is kept under: by its cause and its owners.
+    pub(in crate::queue) fn suits(&self, id: HoldId) -> bool {
+        match (id, &self.cause) {
+            (HoldId::Plan(_), Cause::Plan(_)) => !self.owners.is_empty(),
+            (
+                HoldId::Room(lead),
+                Cause::Reservation { .. } | Cause::Nomination { .. } | Cause::Claim,
+            ) => self.owners.contains(&lead),
+            (HoldId::Move(ticket, _), Cause::Move(own)) => {
+                own.ticket == ticket && self.owners == [own.root]
+            }
+            (HoldId::Promise(group), Cause::Promise { .. }) => self.owners == [group],
+            (HoldId::Booking(_), Cause::Booking(_)) => self.owners.is_empty(),
+            _ => false,
+        }
+    }
+
+    pub(in crate::queue) fn cause(&self) -> &Cause {
+        &self.cause
+    }
+
+    /// The plan of a hold that has ended; of one in flight it is [`Holds::plan_in_flight`].
+    pub(in crate::queue) fn ended_plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    /// Takes the pods that are gone out of a plan in flight. O(plan) if some are.
+    pub(super) fn drop_lost(&mut self) {
+        let Cause::Plan(flight) = &mut self.cause else { return };
+        let lost = mem::take(&mut flight.lost);
+        if let Some(plan) = self.plan.as_mut().filter(|_| !lost.is_empty()) {
+            plan.retain(|own| !lost.contains(own.full_name().as_str()));
+        }
+    }
+
+    pub(in crate::queue) fn since(&self) -> Time {
+        self.since
+    }
+
+    pub(in crate::queue) fn until(&self) -> Time {
+        self.until
+    }
+
+    /// The pods that stand in the cluster for it, with their nodes; places of moves have their own.
+    pub(in crate::queue) fn placeholders(&self) -> &[(Pod, String)] {
+        &self.placeholders
+    }
+
+    /// The domain that a reservation has chosen.
+    pub(in crate::queue) fn domain(&self) -> Option<&(String, String)> {
+        match &self.cause {
+            Cause::Reservation { domain, .. } => domain.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// How many placeholders, from the first on, hold the capacity of a whole member.
+    pub(in crate::queue) fn whole(&self) -> usize {
+        match &self.cause {
+            Cause::Reservation { whole, .. } => *whole,
+            _ => self.placeholders.len(),
+        }
+    }
+
+    pub(super) fn keeps_room(&self) -> bool {
+        !matches!(self.cause, Cause::Nomination { dormant: true })
+    }
+
+    fn flight(&self) -> Option<&InFlight> {
+        match &self.cause {
+            Cause::Plan(flight) => Some(flight),
+            _ => None,
+        }
+    }
+
+    /// The permit that holds a plan; `None` while it is being bound.
+    pub(in crate::queue) fn held_by(&self) -> Option<&str> {
+        self.flight()?.held_by.as_deref()
+    }
+
+    /// Number of bindings of a plan that failed.
+    pub(in crate::queue) fn failures(&self) -> u32 {
+        self.flight().map_or(0, |flight| flight.failures)
+    }
+
+    /// Whether it is a plan that is being prepared.
+    pub(in crate::queue) fn prepares(&self) -> bool {
+        self.flight().is_some_and(|flight| flight.held_by.is_none() && flight.prepares)
+    }
+
+    /// Pods of a plan whose result is not known, by full name.
+    pub(in crate::queue) fn outstanding(&self) -> impl Iterator<Item = &String> {
+        self.flight().into_iter().flat_map(|flight| &flight.outstanding)
+    }
+}
+
+impl InFlight {
+    /// A plan with pods whose results are to come, held by a permit or being bound.
+    pub(in crate::queue) fn new(
+        held_by: Option<String>,
+        outstanding: BTreeSet<String>,
+    ) -> InFlight {
+        InFlight { held_by, outstanding, failures: 0, prepares: false, lost: BTreeSet::new() }
+    }
+
+    /// The plan is prepared before it is bound.
+    pub(in crate::queue) fn preparing(mut self, prepares: bool) -> InFlight {
+        self.prepares = prepares;
+        self
+    }
 }
