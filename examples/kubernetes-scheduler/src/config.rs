@@ -376,6 +376,7 @@ impl File {
         let election = &self.leader_election;
         let serving = &self.serving;
         let faults = [
+            (self.scheduler_name.as_deref() == Some(""), "schedulerName: it is empty"),
             (self.bindings.in_flight == 0, "bindings.inFlight: at least 1"),
             (election.retry.is_zero(), "leaderElection.retry: more than 0s"),
             (election.retry >= election.renew, "leaderElection.retry: less than renew"),
@@ -494,7 +495,12 @@ impl Settings {
                 "--help" | "-h" => return Ok(Start::Show(USAGE.to_owned())),
                 "--check" => checks = true,
                 "--kubeconfig" => settings.kubeconfig = Some(value()?.into()),
-                "--scheduler-name" => settings.scheduler_name = value()?,
+                "--scheduler-name" => {
+                    settings.scheduler_name = value()?;
+                    if settings.scheduler_name.is_empty() {
+                        return Err(format!("{flag}: the name is empty"));
+                    }
+                }
                 "--dry-run" => settings.dry_run = true,
                 "--listen" => {
                     let text = value()?;

@@ -122,7 +122,7 @@ fn answers_are_those_of_a_fresh_planner(calm: bool) {
     let frameworks = [framework(), Framework::default()];
     let mut words = std::collections::BTreeMap::<String, u64>::new();
     let first = budget::number("PHALANX_KEPT_SEED").unwrap_or(0);
-    for seed in first..first + budget::of(60, 4_000) {
+    for seed in first..first + budget::of(30, 4_000) {
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9) + 7);
         let mut cluster = Cluster::builder().levels(LEVELS).build().unwrap();
         let mut running = RunningWork::new();

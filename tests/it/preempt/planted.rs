@@ -87,7 +87,7 @@ fn sets_no_dearer_than_planted_ones_are_found() {
     let framework = Framework::default();
     let mut planner = PreemptingPlanner::new();
     let (mut least, mut cheaper) = (0, 0);
-    let worlds = budget::part(2_000);
+    let worlds = budget::of(125, 2_000);
     for seed in 0..worlds {
         let Planted { cluster, running, gang, cost } = plant(seed);
         let request = Request::new(&gang).now(Time::from_secs(NOW)).strategy(Strategy::Search);

@@ -550,7 +550,7 @@ fn one_stream_of_tenants_by_its_seed() {
 
 #[test]
 fn random_events_keep_what_the_default_promises() {
-    let events = budget::of(3_000, 100_000) as usize;
+    let events = budget::of(1_500, 100_000) as usize;
     let (reclaimed, started, lent) = streams(events, "PHALANX_TENANTS_SEED", stream)
         .into_iter()
         .fold((0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2));

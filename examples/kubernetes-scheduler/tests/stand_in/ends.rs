@@ -47,6 +47,18 @@ fn flags_take_no_value() {
 }
 
 #[test]
+fn a_scheduler_has_a_name() {
+    let file = std::env::temp_dir().join(format!("phalanx-nameless-{}.yaml", std::process::id()));
+    std::fs::write(&file, "schedulerName: ''\n").expect("a file");
+    let run = |arguments: &[&std::ffi::OsStr]| {
+        Command::new(PROGRAMS[0]).arg("--check").args(arguments).output().expect("it starts")
+    };
+    is_fault(&run(&["--scheduler-name".as_ref(), "".as_ref()]), 2, "--scheduler-name: ");
+    is_fault(&run(&["--config".as_ref(), file.as_ref()]), 2, "schedulerName: ");
+    std::fs::remove_file(file).expect("it was written");
+}
+
+#[test]
 fn an_answer_that_nobody_can_have_is_named() {
     for program in PROGRAMS {
         let output = Command::new(program).arg("--help").stdout(full()).output();

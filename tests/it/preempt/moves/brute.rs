@@ -299,12 +299,12 @@ fn moves_of_small_clusters_are_the_least_of_all() {
     let mut planner = PreemptingPlanner::new();
     let mut counts = BTreeMap::new();
     let from = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    for seed in from..from + budget::part(1_000) {
+    for seed in from..from + budget::of(60, 1_000) {
         *counts.entry(holds(seed, &mut planner, &framework)).or_insert(0) += 1;
     }
     println!("{counts:?}");
     assert!(
-        counts.get("moves proved least").is_some_and(|count| *count > budget::part(100)),
+        counts.get("moves proved least").is_some_and(|count| *count > budget::of(6, 100)),
         "{counts:?}"
     );
     assert!(
@@ -312,7 +312,7 @@ fn moves_of_small_clusters_are_the_least_of_all() {
         "{counts:?}"
     );
     assert!(
-        counts.get("none, certified").is_some_and(|count| *count > budget::part(100)),
+        counts.get("none, certified").is_some_and(|count| *count > budget::of(6, 100)),
         "{counts:?}"
     );
 }
@@ -322,7 +322,7 @@ fn the_order_in_which_pods_came_changes_no_move() {
     let framework = Framework::default();
     let mut planner = PreemptingPlanner::new();
     let mut moved = 0;
-    for seed in 0..budget::part(1_000) {
+    for seed in 0..budget::of(60, 1_000) {
         let case = Case::random(seed);
         let (running, gang) = (case.running(), case.group());
         let mut steps = |cluster: &Cluster| {
@@ -336,7 +336,7 @@ fn the_order_in_which_pods_came_changes_no_move() {
         assert_eq!(told, backwards, "seed {seed}: {case:#?}");
         moved += u64::from(!told.is_empty());
     }
-    assert!(moved > budget::part(100), "{moved}");
+    assert!(moved > budget::of(6, 100), "{moved}");
 }
 
 #[test]
