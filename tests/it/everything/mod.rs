@@ -144,7 +144,8 @@ mod tests {
     /// running group of a neighbouring leaf (712,964,572,121). A unit had moved, but for pods with a place on
     /// their own nodes, and was asked for again (627,065,225,751). A gang that goes has gone though its last pod
     /// was on a node that is lost (631,360,193,350). A gang that starts with what is bound of it, when the rest is
-    /// refused, is tried without its partner (957,777,707,374).
+    /// refused, is tried without its partner (957,777,707,374). A member that came later took a place, and with it the
+    /// quota, of one that had moved (4,299,262,263,724).
     #[test]
     fn streams_of_everything_that_failed_once() {
         let seeds: [u64; 28] = [
@@ -152,7 +153,7 @@ mod tests {
             6_303, 6_803, 8_211, 10_528, 13_710, 13_786, 6_909, 15_273, 9_430, 9_960, 12_187,
             13_128, 13_568, 14_672, 18_666,
         ];
-        let long: [u64; 37] = [
+        let long: [u64; 38] = [
             442_381_632_574,
             433_791_697_380,
             438_086_664_767,
@@ -190,6 +191,7 @@ mod tests {
             1_322_849_927_232,
             1_331_439_862_359,
             1_340_029_796_586,
+            4_299_262_263_724,
         ];
         let count = budget::of(2, (long.len() + seeds.len()) as u64) as usize;
         for seed in seeds.iter().chain(&long).take(count) {

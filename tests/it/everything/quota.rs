@@ -124,8 +124,10 @@ impl World {
     /// A group that is given room has quota for it.
     pub(super) fn check_quota(&self, owner: usize, group: &str) {
         let queue = &self.gangs[group].tree.queue;
-        // A unit that moves keeps its quota, whatever becomes of the queue.
-        if !self.rules.tenants || self.moved.contains(group) {
+        // A unit that moves keeps its quota, whatever becomes of the queue; members that come later may take the
+        // places that it has left.
+        let has_places = self.places_left.get(group).is_some_and(|until| self.now <= *until);
+        if !self.rules.tenants || self.moved.contains(group) || has_places {
             return;
         }
         let state = &self.queues[queue];

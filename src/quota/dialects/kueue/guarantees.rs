@@ -66,6 +66,16 @@ struct Guarantees<'t> {
     near: Vec<(usize, u32)>,
 }
 
+/// Who gives back beside the holders that are judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nobody,
+    /// All of the claim's queue that may yield.
+    Own,
+    /// Those, and all of queues near the claim's: it is milder then for queues further off.
+    OwnAndNear,
+}
+
 impl fmt::Debug for Guarantees<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guarantees")
@@ -205,23 +215,23 @@ impl<'t> Guarantees<'t> {
             && is_candidate(policy, (self.priority, self.created), (own.priority, own.created))
     }
 
-    /// Whether holders may give back; `with_all` of the own queue, and `with_near` beside all of queues beside
-    /// it, which make it milder for those further off.
-    fn is_allowed(&self, places: &[u32], with_all: bool, with_near: bool) -> bool {
+    /// Whether holders may give back when others do, too.
+    fn is_allowed(&self, places: &[u32], beside: Beside) -> bool {
         if !places.iter().all(|&holder| self.is_candidate(holder)) {
             return false;
         }
         let mut trial = self.trial.borrow_mut();
         let is_own = |&holder: &u32| trial.leaf_of(holder) == self.leaf;
         let (own, others): (Vec<u32>, Vec<u32>) = places.iter().copied().partition(is_own);
-        let own = if with_all { &self.own } else { &own };
-        let near = self.near.iter().filter(|(_, holder)| with_near && !places.contains(holder));
+        let own = if beside == Beside::Nobody { &own } else { &self.own };
+        let is_beside = |holder| beside == Beside::OwnAndNear && !places.contains(holder);
+        let near = self.near.iter().filter(|(_, holder)| is_beside(holder));
         let mut near: Vec<(usize, u32)> = near.copied().collect();
         let near_places = near.iter().map(|(_, holder)| holder);
         for &holder in own.iter().chain(&others).chain(near_places) {
             trial.remove(holder);
         }
-        let may_borrow = with_all
+        let may_borrow = beside != Beside::Nobody
             || self.fair
             || !trial.borrows_with(self.leaf, &self.usage)
             || others.iter().all(|&holder| self.yields_to_borrowers(&trial, holder));
@@ -410,12 +420,12 @@ impl Sets for Guarantees<'_> {
     }
 
     fn may_begin(&self, holders: &[u32]) -> bool {
-        self.is_allowed(holders, true, false)
-            || !self.near.is_empty() && self.is_allowed(holders, true, true)
+        self.is_allowed(holders, Beside::Own)
+            || !self.near.is_empty() && self.is_allowed(holders, Beside::OwnAndNear)
     }
 
     fn may_yield(&self, holders: &[u32]) -> bool {
-        self.is_allowed(holders, false, false)
+        self.is_allowed(holders, Beside::Nobody)
     }
 
     fn suffices(&self, holders: &[u32]) -> bool {
