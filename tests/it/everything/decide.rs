@@ -97,7 +97,7 @@ impl World {
                     };
                     let known = self.places.entry(root).or_default();
                     known.0 = self.now;
-                    known.1.extend(unit.to.iter().cloned());
+                    known.1.extend(unit.pods.iter().cloned().zip(unit.to.iter().cloned()));
                 }
                 self.ask(owner, ticket, &by, units, &places);
             }
@@ -149,6 +149,7 @@ impl World {
         let held = groups.iter().filter_map(|group| self.held.remove(&(owner, group.clone())));
         let held = held.max();
         let open: BTreeMap<String, String> = places.into_iter().collect();
+        let bound = open.len();
         let lost = BTreeMap::new();
         let flight = Flight { owner, ticket, groups: groups.to_vec(), open, lost, begun: false };
         self.flights.push(flight);
@@ -180,7 +181,7 @@ impl World {
             }
             self.moved.remove(group);
             if let Some((_, places)) = self.places.remove(group)
-                && !places.is_subset(&nodes)
+                && (places.len() > bound || !places.values().all(|node| nodes.contains(node)))
             {
                 self.places_left.insert(group.clone(), self.now.after(CLAIM_TIMEOUT));
             }

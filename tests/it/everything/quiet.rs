@@ -50,7 +50,7 @@ impl World {
                     let state = &self.nodes[node];
                     state.there && !state.cordoned && state.changed < *since
                 };
-                nodes.iter().all(stands)
+                nodes.values().all(stands)
             });
             gang.started
                 && gang.below.is_none()

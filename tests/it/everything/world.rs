@@ -149,8 +149,8 @@ pub(super) struct World {
     pub(super) begun: BTreeSet<(usize, Ticket, String)>,
     /// Groups of which units have left to move, until they are bound again.
     pub(super) moved: BTreeSet<String>,
-    /// The nodes of the places of units that move, by group, and when they were decided on.
-    pub(super) places: BTreeMap<String, (Time, BTreeSet<String>)>,
+    /// The nodes of the places of units that move, by group and by pod, and when they were decided on.
+    pub(super) places: BTreeMap<String, (Time, BTreeMap<String, String>)>,
     /// Groups that were bound at some of their places, and until when the rest is held at most: for pods in
     /// the stead of those that have gone.
     pub(super) places_left: BTreeMap<String, Time>,
