@@ -9,6 +9,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::emptied::Emptied;
 use super::error::AutoscaleError;
 use super::shrink::{Blocked, KeptNode, NodeRemoval, ScaleDown, ScaleDownRequest};
 use super::up::{Autoscaler, CLOSED};
@@ -66,6 +67,9 @@ impl Autoscaler {
         let mut closing = framework.without_permits();
         if !framework.filters().iter().any(|filter| filter.name() == CLOSED) {
             closing = closing.to_builder().filter(NodeUnschedulable).build_sound();
+        }
+        if let Some(emptied) = Emptied::of(cluster) {
+            closing = closing.to_builder().filter(emptied).build_sound();
         }
         let mut request = request;
         let named = request.candidates.take();
@@ -128,7 +132,6 @@ struct Decided {
     moved: Vec<u32>,
     /// The rows that pods have moved to, with one of them.
     receives: BTreeMap<Row, ObjectName>,
-    closed: BTreeSet<Row>,
 }
 
 impl Down<'_> {
@@ -156,12 +159,8 @@ impl Down<'_> {
             (framework, &request),
             (planner, txn),
         );
-        let mut decided = Decided {
-            steps: self.request.budget,
-            moved: Vec::new(),
-            receives: BTreeMap::new(),
-            closed: BTreeSet::new(),
-        };
+        let mut decided =
+            Decided { steps: self.request.budget, moved: Vec::new(), receives: BTreeMap::new() };
         let mut answer = ScaleDown::default();
         for candidate in candidates {
             let reason = |atom: u32| {
@@ -199,11 +198,8 @@ impl Down<'_> {
         let before = repack.txn.changes();
         repack.txn.cordon(&candidate.name)?;
         let found = self.leave(repack, candidate, reason, decided);
-        match found {
-            Ok(Ok(_)) => {
-                decided.closed.insert(candidate.row);
-            }
-            _ => repack.txn.rollback_to(before)?,
+        if !matches!(found, Ok(Ok(_))) {
+            repack.txn.rollback_to(before)?;
         }
         found
     }
@@ -267,11 +263,6 @@ impl Down<'_> {
             }
             Relocated::Unknown => return Ok(Err(Blocked::Exhausted)),
         };
-        // A pod that tolerates closed nodes may have gone to one.
-        let closed = |row: &Row| *row == candidate.row || decided.closed.contains(row);
-        if moves.iter().any(|place| closed(&place.row)) {
-            return Ok(Err(no_room(atoms[0])));
-        }
         for place in &moves {
             if let Some(pod) = self.cluster.pod_view(place.pod.0) {
                 decided.receives.entry(place.row).or_insert_with(|| name_of(pod));

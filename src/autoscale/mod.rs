@@ -12,6 +12,7 @@ mod answer;
 mod boxes;
 mod build;
 mod down;
+mod emptied;
 mod error;
 mod linear;
 mod model;

@@ -73,8 +73,13 @@ impl<'a> Model<'a> {
         for (shape, _) in profiles.iter().flat_map(|p| &p.leaves).flat_map(|leaf| &leaf.counts) {
             asked[*shape] = true;
         }
+        // Members that may stay out take room of a domain when others of it do.
+        let mut placed = asked.clone();
+        for shape in profiles.iter().flat_map(|p| &p.confined).flat_map(|own| &own.shapes) {
+            placed[*shape] = true;
+        }
         let shapes: Vec<&Shape> =
-            needs.shapes.iter().zip(&asked).filter(|(_, is)| **is).map(|(own, _)| own).collect();
+            needs.shapes.iter().zip(&placed).filter(|(_, is)| **is).map(|(own, _)| own).collect();
         let usable = |node: &NodeView<'_>| {
             let row = node.row().index();
             shapes.iter().any(|shape| shape.fits.get(row).is_some_and(|fits| *fits > 0))

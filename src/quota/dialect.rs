@@ -70,6 +70,11 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
         false
     }
 
+    /// The queue above each parent that is named and not set; `None`: such a parent is a root.
+    fn above(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Follows a change.
     fn changed(&mut self, _books: &mut Books, _change: Change) -> Result<(), QuotaError> {
         Ok(())

@@ -247,9 +247,13 @@ impl Books {
         Ok(id)
     }
 
-    pub(in crate::quota) fn remove_queue(&mut self, queue: QueueId) -> Result<Removal, QuotaError> {
+    pub(in crate::quota) fn remove_queue(
+        &mut self,
+        queue: QueueId,
+        above: Option<&str>,
+    ) -> Result<Removal, QuotaError> {
         self.past.settle_all(&self.tree);
-        let removal = self.tree.remove_queue(queue)?;
+        let removal = self.tree.remove_below(queue, above)?;
         self.tallies.set_stale();
         self.forget_holders(queue);
         Ok(removal)

@@ -97,7 +97,7 @@ impl Tenants {
     /// # Errors
     /// There is no such queue.
     pub fn remove_queue(&mut self, queue: QueueId) -> Result<Removal, QuotaError> {
-        self.books.remove_queue(queue)
+        self.books.remove_queue(queue, self.dialect.above())
     }
 
     /// Adds a flavor, or changes one.
@@ -268,7 +268,7 @@ impl Tenants {
     }
 
     /// The resource in a flavor that a claim is short of when it would use so much, and the room for it;
-    /// `None` if sums leave room for all.
+    /// `None` if sums leave room for all. Volcano and YuniKorn then name the first resource that is used.
     pub fn short(&self, queue: QueueId, usage: &Usage) -> Option<(FlavorResource, i64)> {
         self.dialect.short(&self.books, queue, usage)
     }

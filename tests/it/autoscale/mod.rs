@@ -3,6 +3,7 @@
 mod brute;
 mod down;
 mod first_fit;
+mod found;
 mod kept;
 mod rules;
 mod up;

@@ -3,6 +3,7 @@
 
 mod dialect;
 mod edges;
+mod found;
 mod growth;
 mod kai;
 mod limits;

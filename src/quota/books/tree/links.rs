@@ -190,7 +190,11 @@ impl QueueTree {
         let waited = |&at: &u32| self.slots[at as usize].spec.parent.as_deref() == Some(name);
         let used = !slot.leaves.is_empty() || !slot.inner.is_empty();
         if slot.implicit && !used && !self.unlinked.iter().any(waited) {
+            let above = slot.spec.parent.clone();
             self.drop_slot(at);
+            if let Some(above) = above {
+                self.drop_unused_parent(&above);
+            }
         }
     }
 

@@ -199,6 +199,15 @@ impl QueueTree {
     /// # Errors
     /// There is no such queue.
     pub fn remove_queue(&mut self, queue: QueueId) -> Result<Removal, QuotaError> {
+        self.remove_below(queue, None)
+    }
+
+    /// [`QueueTree::remove_queue`]; an inner queue that stays stands below another.
+    pub(in crate::quota) fn remove_below(
+        &mut self,
+        queue: QueueId,
+        above: Option<&str>,
+    ) -> Result<Removal, QuotaError> {
         let at = self.slot(queue)?;
         self.shape += 1;
         let slot = &mut self.slots[at as usize];
@@ -208,13 +217,15 @@ impl QueueTree {
         }
         slot.implicit = true;
         let parent = slot.spec.parent.take();
-        slot.spec = Queue::inner(core::mem::take(&mut slot.spec.name));
+        let name = core::mem::take(&mut slot.spec.name);
+        let above = above.filter(|above| *above != name);
+        slot.spec = Queue { parent: above.map(Into::into), ..Queue::inner(name) };
         self.set_cells(at);
         self.settle(at);
         let name = self.slots[at as usize].spec.name.clone();
         self.drop_unused_parent(&name);
-        if let Some(parent) = parent {
-            self.drop_unused_parent(&parent);
+        for parent in parent.as_deref().into_iter().chain(above) {
+            self.drop_unused_parent(parent);
         }
         Ok(if self.slots[at as usize].gone { Removal::Removed } else { Removal::Implicit })
     }

@@ -187,6 +187,10 @@ impl Dialect for Kai {
         queue.kind == QueueKind::Inner && queue.name == CLUSTER
     }
 
+    fn above(&self) -> Option<&'static str> {
+        Some(CLUSTER)
+    }
+
     fn half_life(&self) -> Option<Duration> {
         self.settings.half_life
     }

@@ -117,11 +117,11 @@ pub fn proportion(total: &Resources, guarantees: &Resources, queues: &mut [Attri
             queue.deserved.add(&before.times(queue.weight / weights));
             queue.deserved.bound_by(&queue.real_capability, Missing::Infinity);
             queue.deserved.bound_by(&queue.request, Missing::Zero);
+            queue.deserved.raise_to(&queue.guarantee);
             let full = queue.request.less_equal(&queue.deserved, Missing::Zero);
             if full || queue.deserved == old {
                 satisfied.insert(at);
             }
-            queue.deserved.raise_to(&queue.guarantee);
             let (more, less) = queue.deserved.difference(&old, Missing::Zero);
             given.add(&more);
             taken.add(&less);

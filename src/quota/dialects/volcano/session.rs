@@ -117,16 +117,21 @@ impl<'a> Session<'a> {
     pub(super) fn admits(&self, usage: &Usage) -> bool {
         match &self.quotas {
             Some(quotas) => quotas.allocatable(&self.name, &self.request),
-            None => self.within_limits(usage, &Usage::new()),
+            None => self.within_limits(usage, &Freed::default()),
         }
     }
 
     /// Whether limits on the path let so much more be, once so much is free.
-    fn within_limits(&self, usage: &Usage, freed: &Usage) -> bool {
+    fn within_limits(&self, usage: &Usage, freed: &Freed) -> bool {
         let tree = &self.books.tree;
         usage.iter().all(|&(of, amount)| {
-            let amount = amount.saturating_sub(amount_of(freed, of));
             tree.path(self.queue).all(|at| {
+                let below = freed
+                    .by_queue
+                    .iter()
+                    .filter(|(from, _)| tree.path(**from).any(|above| above == at));
+                let amount = below
+                    .fold(amount, |amount, (_, freed)| amount.saturating_sub(amount_of(freed, of)));
                 let limit = tree.quota(at, of).and_then(|quota| quota.limit);
                 limit.is_none_or(|limit| tree.sums(at, of).used.saturating_add(amount) <= limit)
             })
@@ -160,7 +165,7 @@ impl<'a> Session<'a> {
         let asked: Vec<(&str, &Resources)> = has.iter().map(|(name, has)| (*name, has)).collect();
         let may = quotas.victims(&self.name, &self.request, &asked);
         let may = all.iter().zip(may).filter(|(_, may)| *may).map(|(own, _)| own);
-        self.until_enough(usage, may, &|_| true)
+        self.until_enough(usage, may, &|freed| self.is_allocatable(quotas, freed))
     }
 
     /// Holders of the claim's queue and of lower priority; with `drf`, of any queue whose share stays
@@ -190,12 +195,17 @@ impl<'a> Session<'a> {
         });
         self.until_enough(usage, may, &|freed| match &self.quotas {
             None => self.within_limits(usage, freed),
-            Some(quotas) => {
-                let mut quotas = quotas.clone();
-                quotas.take(&self.name, &amounts(&self.books.tree, freed));
-                quotas.allocatable(&self.name, &self.request)
-            }
+            Some(quotas) => self.is_allocatable(quotas, freed),
         })
+    }
+
+    /// Whether the queue and all above it may have what is asked for, once so much is free.
+    fn is_allocatable(&self, quotas: &Quotas, freed: &Freed) -> bool {
+        let mut quotas = quotas.clone();
+        for (queue, usage) in &freed.by_queue {
+            quotas.take(self.queue_name(*queue), &amounts(&self.books.tree, usage));
+        }
+        quotas.allocatable(&self.name, &self.request)
     }
 
     /// The first holders that free what is missing of all that there is, and meet a condition.
@@ -203,11 +213,19 @@ impl<'a> Session<'a> {
         &self,
         usage: &Usage,
         holders: impl Iterator<Item = &'c Candidate<'c>>,
-        enough: &dyn Fn(&Usage) -> bool,
+        enough: &dyn Fn(&Freed) -> bool,
     ) -> Vec<HolderId> {
-        let mut search = Search { session: self, usage, holders, enough, freed: Usage::new() };
-        give_back(&mut search).unwrap_or_default().into_iter().map(|(id, _)| id).collect()
+        let mut search = Search { session: self, usage, holders, enough, freed: Freed::default() };
+        give_back(&mut search).unwrap_or_default().into_iter().map(|own| own.id).collect()
     }
+}
+
+/// Amounts that holders give back.
+#[derive(Default)]
+struct Freed {
+    all: Usage,
+    /// By the leaf that they are freed in.
+    by_queue: BTreeMap<QueueId, Usage>,
 }
 
 /// Holders in the plugin's order, until enough is free.
@@ -215,38 +233,40 @@ struct Search<'s, I> {
     session: &'s Session<'s>,
     usage: &'s Usage,
     holders: I,
-    enough: &'s dyn Fn(&Usage) -> bool,
-    freed: Usage,
+    enough: &'s dyn Fn(&Freed) -> bool,
+    freed: Freed,
 }
 
 impl<I> Search<'_, I> {
-    fn free(&mut self, usage: &Usage, sign: i64) {
-        for &(of, amount) in usage {
-            add_usage(&mut self.freed, of, sign * amount);
+    fn free(&mut self, own: &Candidate<'_>, sign: i64) {
+        let in_queue = self.freed.by_queue.entry(own.holder.queue).or_default();
+        for &(of, amount) in &own.holder.usage {
+            add_usage(&mut self.freed.all, of, sign * amount);
+            add_usage(in_queue, of, sign * amount);
         }
     }
 }
 
 impl<'c, I: Iterator<Item = &'c Candidate<'c>>> GiveBack for Search<'_, I> {
-    type Holder = (HolderId, &'c Usage);
+    type Holder = &'c Candidate<'c>;
 
     fn take_next(&mut self) -> Option<Self::Holder> {
         let own = self.holders.next()?;
-        self.free(&own.holder.usage, 1);
-        Some((own.id, &own.holder.usage))
+        self.free(own, 1);
+        Some(own)
     }
 
     fn suffices(&mut self) -> bool {
         let Session { books, queue, .. } = self.session;
-        has_whole(&books.tree, *queue, self.usage, &self.freed) && (self.enough)(&self.freed)
+        has_whole(&books.tree, *queue, self.usage, &self.freed.all) && (self.enough)(&self.freed)
     }
 
     fn put_back(&mut self, holder: &Self::Holder) {
-        self.free(holder.1, -1);
+        self.free(holder, -1);
     }
 
     fn take_again(&mut self, holder: &Self::Holder) {
-        self.free(holder.1, 1);
+        self.free(holder, 1);
     }
 }
 

@@ -194,6 +194,10 @@ impl Dialect for YuniKorn {
         rooted::below_root(books, queue)
     }
 
+    fn above(&self) -> Option<&'static str> {
+        Some(rooted::ROOT)
+    }
+
     fn decide(&self, books: &mut Books, leaf: QueueId, claim: &Claim) -> QuotaDecision {
         rooted::decide(books, leaf, claim, |usage| self.judge(books, leaf, claim, usage))
     }
