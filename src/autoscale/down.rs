@@ -4,12 +4,14 @@
 //! closed, its units are laid out anew on what is left, and their moves are put in an order. What has
 //! moved once stays where it is: a node that pods have come to is not taken away.
 
+mod emptied;
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::emptied::Emptied;
+use self::emptied::Emptied;
 use super::error::AutoscaleError;
 use super::shrink::{Blocked, KeptNode, NodeRemoval, ScaleDown, ScaleDownRequest};
 use super::up::{Autoscaler, CLOSED};

@@ -12,7 +12,6 @@ mod answer;
 mod boxes;
 mod build;
 mod down;
-mod emptied;
 mod error;
 mod linear;
 mod model;
