@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::base::ObjectName;
 use crate::base::Time;
@@ -108,13 +109,16 @@ impl Removal {
     /// The unit, with the pods that have not gone.
     pub(in crate::queue) fn victim(&self) -> Victim {
         let Victim { name, whole, group, priority, work_lost, .. } = &self.unit;
+        // Pods that came back or were bound since stand behind the others.
+        let mut pods: Vec<EvictedPod> = self.pods().cloned().collect();
+        pods.sort();
         Victim {
             name: name.clone(),
             whole: *whole,
             group: group.clone(),
             priority: *priority,
             work_lost: *work_lost,
-            pods: self.pods().cloned().collect(),
+            pods,
         }
     }
 

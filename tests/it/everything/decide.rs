@@ -106,7 +106,12 @@ impl World {
                     let is =
                         |ask: &Ask| ask.owner == owner && ask.ticket == ticket && ask.name == unit;
                     let found = self.asks.iter().find(|ask| is(ask));
-                    let found = found.unwrap_or_else(|| panic!("{unit} was not asked for"));
+                    // The rest of one that has moved may stay where it is.
+                    let key = (owner, ticket, unit.clone());
+                    let Some(found) = found else {
+                        assert!(self.asked.contains_key(&key), "{unit} was not asked for");
+                        continue;
+                    };
                     if self.now.since(found.since) >= START_TIMEOUT {
                         self.failed.extend(found.pods.clone());
                     }
