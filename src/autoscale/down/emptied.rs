@@ -26,7 +26,7 @@ impl Emptied {
             |shape: &PodShape| shape.tolerations.iter().any(|own| own.tolerates(&taint));
         let closed = |node: &NodeView<'_>| node.unschedulable();
         cluster.shapes().any(|(_, shape, _)| tolerates(shape)).then(|| Emptied {
-            before: cluster.nodes().filter(closed).map(|node| node.row()).collect(),
+            before: cluster.nodes().filter(closed).map(NodeView::row).collect(),
         })
     }
 
