@@ -7,6 +7,7 @@
 pub(crate) mod apportion;
 mod assign_nodes;
 mod best_score;
+mod beyond;
 mod claims;
 pub(crate) mod domains;
 mod ordered;

@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::beyond::Beyond;
 use crate::base::Time;
 use crate::framework::device_fit::choose_for;
 use crate::framework::{Evaluation, Framework};
@@ -34,10 +35,10 @@ pub(crate) struct Class<'a> {
     leaf: &'a PodGroup,
     pub(crate) shape: &'a Arc<PodShape>,
     /// Demand of one pod: a pod, then the resources of the problem; all zero if no filter judges
-    /// room.
+    /// room. Then units of the bounds beyond amounts.
     pub(crate) ask: Vec<i64>,
     /// The column of how many fit on a node alone.
-    fits: usize,
+    pub(crate) fits: usize,
 }
 
 /// The request in numbers.
@@ -56,6 +57,8 @@ pub(crate) struct Problem<'a> {
     pub(crate) rooms: &'a mut Capacity,
     /// The columns of what is free, a dimension each.
     free: Vec<usize>,
+    /// The dimensions that only packings count.
+    beyond: Beyond,
 }
 
 impl<'a> Problem<'a> {
@@ -80,6 +83,7 @@ impl<'a> Problem<'a> {
             rows: rows.map_or_else(|| Arc::clone(&rooms.tree.rows), Into::into),
             rooms,
             free: Vec::new(),
+            beyond: Beyond::default(),
         };
         let mut next = 0;
         // The class of each shape, where no filter reads the group.
@@ -136,11 +140,19 @@ impl<'a> Problem<'a> {
         for amount in core::iter::once(Amount::Pods).chain(resources) {
             self.free.push(self.rooms.amount(self.cluster, amount));
         }
+        let mut counts = vec![0; self.classes.len()];
+        self.members.iter().for_each(|member| counts[member.class] += 1);
+        self.beyond = Beyond::new(self.cluster, self.framework, &mut self.classes, &counts);
     }
 
-    /// How many dimensions there are.
+    /// How many dimensions there are: pods and resources.
     pub(crate) fn width(&self) -> usize {
         self.dimensions.width()
+    }
+
+    /// How many dimensions a packing has: those, and the bounds beyond amounts.
+    pub(crate) fn full_width(&self) -> usize {
+        self.width() + self.beyond.width()
     }
 
     /// Free amounts of a node, a dimension each.
@@ -148,6 +160,12 @@ impl<'a> Problem<'a> {
     pub(crate) fn free(&self, node: u32) -> impl Iterator<Item = i64> + '_ {
         let row = self.rows[node as usize];
         self.free.iter().map(move |&column| self.rooms.value(column, row))
+    }
+
+    /// The same, with what a packing counts beyond amounts.
+    pub(crate) fn full_free(&self, node: u32) -> impl Iterator<Item = i64> + '_ {
+        let row = self.rows[node as usize];
+        self.free(node).chain(self.beyond.free(self.cluster, self.rooms, row))
     }
 
     /// Free amounts of some nodes together.

@@ -130,7 +130,11 @@ impl Refusals {
                 let mut nodes = Vec::new();
                 for (node, own) in shape_of(pod).into_iter().flat_map(|own| self.of(own, now)) {
                     nodes.push(node.clone());
-                    met.insert(node, own);
+                    // The first to end stands for its node, in whatever order pods are listed.
+                    let first = met.entry(node).or_insert(own);
+                    if (own.until, &own.reason) < (first.until, &first.reason) {
+                        *first = own;
+                    }
                 }
                 let to = if nodes.is_empty() {
                     Arc::clone(&from)

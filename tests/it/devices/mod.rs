@@ -5,5 +5,6 @@ mod islands;
 mod partitions;
 mod prices;
 mod properties;
+mod tight;
 mod world;
 mod zones;

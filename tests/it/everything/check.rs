@@ -72,8 +72,10 @@ impl World {
             if !is_bound && !in_flight && (!is_done || goes) {
                 (gang.started, gang.evicting, gang.raised, gang.below) =
                     (false, false, false, None);
+                gang.may_have_started = is_done;
             } else if has_minimum && is_bound && !in_flight {
                 (gang.started, gang.raised, gang.below) = (true, false, None);
+                gang.may_have_started = false;
             } else if gang.evicting || gang.goes || is_bound && all_asked {
                 gang.below = None;
             } else if gang.started && !gang.raised && !has_minimum {

@@ -238,13 +238,8 @@ impl World {
             // A unit that is late may be asked for again.
             let now = self.now;
             let is_late = |ask: &Ask| now.since(ask.since) >= START_TIMEOUT;
-            // One that has moved but for pods with a place on their own nodes may be done.
-            let is_done = |ask: &Ask| {
-                let stays = |pod: &String| ask.to.get(pod) == self.pods[pod].node.as_ref();
-                ask.begun && ask.pods.len() < ask.whole && ask.pods.iter().all(stays)
-            };
             self.asks.retain(|ask| {
-                let is_over = is_done(ask) || ask.name == unit.name && is_late(ask);
+                let is_over = ask.has_moved(&self.pods) || ask.name == unit.name && is_late(ask);
                 ask.owner != owner || !is_over
             });
             for pod in &unit.pods {

@@ -77,6 +77,7 @@ impl World {
             paused: false,
             started: false,
             lowered: false,
+            may_have_started: false,
             below: None,
             raised: false,
             evicting: false,
@@ -288,6 +289,8 @@ impl World {
                         }
                     }
                     self.flights.retain(|own| !own.open.is_empty() || !own.lost.is_empty());
+                    let pods = &self.pods;
+                    self.asks.retain(|ask| !ask.has_moved(pods));
                     // What was to go from there has gone; it may come back with the node.
                     let on_it = |pod: &String| self.pods[pod].node.as_ref() == Some(&name);
                     let gone: Vec<String> =

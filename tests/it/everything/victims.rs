@@ -23,6 +23,7 @@ impl World {
         let Some(own) = self.gangs.get(by) else { return };
         let together = self.together(by);
         let priority = together.iter().map(|name| self.gangs[name].tree.priority).min();
+        let priority = priority.filter(|_| !own.may_have_started);
         let priority = priority.unwrap_or(own.tree.priority);
         let is_known = |unit: &&Unit| !self.is_again(owner, ticket, unit);
         let new: Vec<&Unit> = units.iter().filter(is_known).collect();

@@ -45,6 +45,9 @@ pub(super) struct Gang {
     pub(super) started: bool,
     /// Whether it has become less important: what was to go for it may stay.
     pub(super) lowered: bool,
+    /// Whether the last of it that ran left, perhaps by an eviction, and some has finished: it has
+    /// started for its scheduler if the eviction was withdrawn.
+    pub(super) may_have_started: bool,
     /// Since when a started gang is below its minimum.
     pub(super) below: Option<Time>,
     /// The minimum was raised over what runs.
@@ -89,6 +92,14 @@ pub(super) struct Ask {
     pub(super) to: BTreeMap<String, String>,
     pub(super) since: Time,
     pub(super) begun: bool,
+}
+
+impl Ask {
+    /// Whether a unit has moved but for pods with a place on their own nodes: its move may be over.
+    pub(super) fn has_moved(&self, pods: &BTreeMap<String, PodState>) -> bool {
+        let stays = |pod: &String| self.to.get(pod) == pods[pod].node.as_ref();
+        self.begun && self.pods.len() < self.whole && self.pods.iter().all(stays)
+    }
 }
 
 /// A place that a unit moves to: the node, and the GPUs of the pod.

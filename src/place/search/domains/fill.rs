@@ -91,7 +91,7 @@ impl Solver<'_, '_> {
     /// The packing of some parts on what is left free in their domains; the members of each
     /// demand, and the node of each bin.
     fn packing(&mut self, parts: &[usize]) -> (Packing, Vec<Vec<usize>>, Vec<u32>) {
-        let mut packing = Packing { width: self.model.width(), ..Packing::default() };
+        let mut packing = Packing { width: self.model.full_width(), ..Packing::default() };
         // Parts of which all is needed share one quota that leaves none out.
         packing.slack.push(0);
         let mut members: Vec<Vec<usize>> = Vec::new();
@@ -147,7 +147,7 @@ impl Solver<'_, '_> {
                 packing.allow.truncate(first);
                 continue;
             }
-            packing.free.extend(self.model.free(node));
+            packing.free.extend(self.model.full_free(node));
             if let Some(taken) = self.taken.on(node) {
                 let first = packing.free.len() - taken.len();
                 for (free, taken) in packing.free[first..].iter_mut().zip(taken) {

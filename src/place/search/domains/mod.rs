@@ -70,7 +70,7 @@ impl<'m, 'a> Solver<'m, 'a> {
             choices: vec![Choice::Open; parts.parts.len()],
             slack: parts.parts.iter().map(|part| part.all.saturating_sub(part.need)).collect(),
             places: vec![NOWHERE; members],
-            taken: Taken::new(model.width()),
+            taken: Taken::new(model.full_width()),
             dimensions: Vec::new(),
             never: FixedMap::default(),
             complete: true,

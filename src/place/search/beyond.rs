@@ -1,0 +1,142 @@
+//! Bounds beyond amounts: devices, host ports, and the counts of other filters, each a dimension of
+//! packings.
+//!
+//! A packing that knew amounts alone would put pods on one node as its resources allow, however few
+//! devices it has, and each such answer would be refused by the filters.
+
+use alloc::vec::Vec;
+
+use super::problem::Class;
+use crate::framework::{Framework, device_capacity};
+use crate::model::{DeviceRequest, PodShape};
+use crate::place::cache::capacity::Capacity;
+use crate::state::{Cluster, DeviceNeed, Row};
+
+/// Dimensions at most. Without the others a packing is as it would be by amounts.
+const MOST: usize = 16;
+
+/// How many units of a dimension a node has.
+#[derive(Debug)]
+enum Bound {
+    /// How often its devices meet a need.
+    Need(DeviceNeed),
+    /// A port, once.
+    Port,
+    /// How many pods of a class fit, by a column of capacities.
+    Fits(usize),
+}
+
+/// The bounds of the classes of a problem.
+#[derive(Debug, Default)]
+pub(crate) struct Beyond(Vec<Bound>);
+
+impl Beyond {
+    /// The bounds of some classes, of which there are so many members each. Adds to what a member
+    /// asks for. O(classes × bounds).
+    pub(crate) fn new(
+        cluster: &Cluster,
+        framework: &Framework,
+        classes: &mut [Class<'_>],
+        counts: &[u32],
+    ) -> Beyond {
+        let mut beyond = Beyond::default();
+        let filters = framework.filters();
+        let judges = |name: &str| filters.iter().any(|filter| filter.name() == name);
+        if judges("DeviceFit") {
+            beyond.add_devices(cluster, classes);
+        }
+        if judges("NodePorts") {
+            let all = classes.iter().flat_map(|class| class.shape.ports.iter().cloned());
+            let mut ports: Vec<_> = all.collect();
+            ports.sort_unstable();
+            ports.dedup();
+            for port in ports {
+                beyond.add(Bound::Port, classes, |_, shape| i64::from(shape.ports.contains(&port)));
+            }
+        }
+        for at in 0..classes.len() {
+            if counts[at] > 1 && is_counted_otherwise(framework, classes[at].shape) {
+                let column = classes[at].fits;
+                beyond.add(Bound::Fits(column), classes, |class, _| i64::from(class == at));
+            }
+        }
+        beyond
+    }
+
+    /// The dimensions of device requests: each request that differs, and all whole devices of a kind.
+    fn add_devices(&mut self, cluster: &Cluster, classes: &mut [Class<'_>]) {
+        let mut requests: Vec<DeviceRequest> = Vec::new();
+        for request in classes.iter().flat_map(|class| &class.shape.devices) {
+            let kind = request.is_whole().then(|| DeviceRequest::whole(&*request.kind, 1));
+            for request in kind.into_iter().chain([request.clone()]) {
+                if !requests.contains(&request) {
+                    requests.push(request);
+                }
+            }
+            if requests.len() > MOST {
+                break;
+            }
+        }
+        for request in requests {
+            let of_kind = request == DeviceRequest::whole(&*request.kind, 1);
+            let need = DeviceNeed::new(&request, |text| cluster.device_term(text));
+            self.add(Bound::Need(need), classes, |_, shape| {
+                let own = shape.devices.iter();
+                let units = own.map(|own| match of_kind {
+                    true if own.is_whole() && own.kind == request.kind => i64::from(own.count()),
+                    _ => i64::from(*own == request),
+                });
+                units.fold(0, i64::saturating_add)
+            });
+        }
+    }
+
+    fn add(
+        &mut self,
+        bound: Bound,
+        classes: &mut [Class<'_>],
+        ask: impl Fn(usize, &PodShape) -> i64,
+    ) {
+        if self.0.len() < MOST {
+            self.0.push(bound);
+            for (number, class) in classes.iter_mut().enumerate() {
+                class.ask.push(ask(number, class.shape));
+            }
+        }
+    }
+
+    /// How many dimensions they are.
+    pub(crate) fn width(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The units of a row, a dimension each.
+    pub(crate) fn free<'b>(
+        &'b self,
+        cluster: &'b Cluster,
+        rooms: &'b Capacity,
+        row: Row,
+    ) -> impl Iterator<Item = i64> + 'b {
+        self.0.iter().map(move |bound| match bound {
+            Bound::Need(need) => cluster.view(row).map_or(0, |node| {
+                let often = device_capacity(node, core::slice::from_ref(need));
+                i64::try_from(often).unwrap_or(i64::MAX)
+            }),
+            Bound::Port => 1,
+            Bound::Fits(column) => rooms.value(*column, row),
+        })
+    }
+}
+
+/// Whether a filter other than those of amounts, devices and ports counts pods of a shape.
+fn is_counted_otherwise(framework: &Framework, shape: &PodShape) -> bool {
+    framework.filters().iter().any(|filter| {
+        let declaration = filter.declare(shape);
+        let skips = shape.is_plain() && filter.skips_plain_pods();
+        !skips
+            && !declaration.room
+            && declaration.is_counting_bound()
+            && !declaration.is_pod_independent()
+            && !matches!(filter.name(), "DeviceFit" | "NodePorts")
+    })
+}
