@@ -149,7 +149,8 @@ mod tests {
     /// had moved (4,346,506,903,711), and the rest of a unit was cancelled whose last pod had a place on its own node
     /// (4,385,161,609,870). Pods of a unit that was asked for again were not in order (4,385,161,610,178). The
     /// model took a group for one that has not started: its eviction was withdrawn while its node was
-    /// lost, and some of it had finished (4,466,765,989,011). It kept a move that was over but for
+    /// lost, or had failed, and some of it had finished (4,466,765,989,011, 4,531,190,497,680,
+    /// 4,578,435,138,121). The retry of a refusal hung on the order of pods (4,578,435,138,009). It kept a move that was over but for
     /// pods that stay, and whose place was lost (4,492,535,792,406).
     #[test]
     fn streams_of_everything_that_failed_once() {
@@ -158,7 +159,7 @@ mod tests {
             6_303, 6_803, 8_211, 10_528, 13_710, 13_786, 6_909, 15_273, 9_430, 9_960, 12_187,
             13_128, 13_568, 14_672, 18_666,
         ];
-        let long: [u64; 43] = [
+        let long: [u64; 46] = [
             442_381_632_574,
             433_791_697_380,
             438_086_664_767,
@@ -202,6 +203,9 @@ mod tests {
             4_385_161_610_178,
             4_466_765_989_011,
             4_492_535_792_406,
+            4_531_190_497_680,
+            4_578_435_138_009,
+            4_578_435_138_121,
         ];
         let count = budget::of(2, (long.len() + seeds.len()) as u64) as usize;
         for seed in seeds.iter().chain(&long).take(count) {

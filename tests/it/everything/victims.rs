@@ -22,8 +22,10 @@ impl World {
         // The group may be gone, and the rest of a victim that has begun to go be asked for.
         let Some(own) = self.gangs.get(by) else { return };
         let together = self.together(by);
-        let priority = together.iter().map(|name| self.gangs[name].tree.priority).min();
-        let priority = priority.filter(|_| !own.may_have_started);
+        // One that may have started may be tried alone, and leaves its partners alone.
+        let partners = together.iter().map(|name| &self.gangs[name]);
+        let partners = partners.filter(|other| !own.may_have_started && !other.may_have_started);
+        let priority = partners.map(|other| other.tree.priority).min();
         let priority = priority.unwrap_or(own.tree.priority);
         let is_known = |unit: &&Unit| !self.is_again(owner, ticket, unit);
         let new: Vec<&Unit> = units.iter().filter(is_known).collect();
@@ -35,7 +37,8 @@ impl World {
                     continue;
                 };
                 let theirs = &self.gangs[root];
-                assert!(!together.contains(root), "{by} goes for itself");
+                let is_partner = together.contains(root) && !theirs.may_have_started;
+                assert!(!is_partner, "{by} goes for itself");
                 assert!(!theirs.tree.non_preemptible, "{root} is protected, and goes for {by}");
                 let is_of_quota = self.rules.tenants
                     && theirs.owner == owner
