@@ -1,12 +1,11 @@
 //! Bounds beyond amounts: devices, host ports, and the counts of other filters, each a dimension of
 //! packings.
 //!
-//! A packing that knew amounts alone would put pods on one node as its resources allow, however few
-//! devices it has, and each such answer would be refused by the filters.
+//! A packing that knew amounts alone would fill a node however few devices it has. The filters would
+//! refuse each such answer.
 
 use alloc::vec::Vec;
 
-use super::problem::Class;
 use crate::framework::{Framework, device_capacity};
 use crate::model::{DeviceRequest, PodShape};
 use crate::place::cache::capacity::Capacity;
@@ -26,18 +25,28 @@ enum Bound {
     Fits(usize),
 }
 
+/// A class of equal pods, as bounds read it.
+#[derive(Debug)]
+pub(crate) struct Counted<'a> {
+    pub(crate) shape: &'a PodShape,
+    /// The column of how many fit on a node alone.
+    pub(crate) fits: usize,
+    /// How many members are of the class.
+    pub(crate) members: u32,
+    /// Units that one member asks for, a bound each.
+    pub(crate) ask: Vec<i64>,
+}
+
 /// The bounds of the classes of a problem.
 #[derive(Debug, Default)]
 pub(crate) struct Beyond(Vec<Bound>);
 
 impl Beyond {
-    /// The bounds of some classes, of which there are so many members each. Adds to what a member
-    /// asks for. O(classes × bounds).
+    /// The bounds of some classes, and what their members ask for. O(classes × bounds).
     pub(crate) fn new(
         cluster: &Cluster,
         framework: &Framework,
-        classes: &mut [Class<'_>],
-        counts: &[u32],
+        classes: &mut [Counted<'_>],
     ) -> Beyond {
         let mut beyond = Beyond::default();
         let filters = framework.filters();
@@ -55,7 +64,7 @@ impl Beyond {
             }
         }
         for at in 0..classes.len() {
-            if counts[at] > 1 && is_counted_otherwise(framework, classes[at].shape) {
+            if classes[at].members > 1 && is_counted_otherwise(framework, classes[at].shape) {
                 let column = classes[at].fits;
                 beyond.add(Bound::Fits(column), classes, |class, _| i64::from(class == at));
             }
@@ -64,7 +73,7 @@ impl Beyond {
     }
 
     /// The dimensions of device requests: each request that differs, and all whole devices of a kind.
-    fn add_devices(&mut self, cluster: &Cluster, classes: &mut [Class<'_>]) {
+    fn add_devices(&mut self, cluster: &Cluster, classes: &mut [Counted<'_>]) {
         let mut requests: Vec<DeviceRequest> = Vec::new();
         for request in classes.iter().flat_map(|class| &class.shape.devices) {
             let kind = request.is_whole().then(|| DeviceRequest::whole(&*request.kind, 1));
@@ -94,7 +103,7 @@ impl Beyond {
     fn add(
         &mut self,
         bound: Bound,
-        classes: &mut [Class<'_>],
+        classes: &mut [Counted<'_>],
         ask: impl Fn(usize, &PodShape) -> i64,
     ) {
         if self.0.len() < MOST {

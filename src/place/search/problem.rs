@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::beyond::Beyond;
+use super::beyond::{Beyond, Counted};
 use crate::base::Time;
 use crate::framework::device_fit::choose_for;
 use crate::framework::{Evaluation, Framework};
@@ -38,7 +38,7 @@ pub(crate) struct Class<'a> {
     /// room. Then units of the bounds beyond amounts.
     pub(crate) ask: Vec<i64>,
     /// The column of how many fit on a node alone.
-    pub(crate) fits: usize,
+    fits: usize,
 }
 
 /// The request in numbers.
@@ -140,9 +140,18 @@ impl<'a> Problem<'a> {
         for amount in core::iter::once(Amount::Pods).chain(resources) {
             self.free.push(self.rooms.amount(self.cluster, amount));
         }
-        let mut counts = vec![0; self.classes.len()];
-        self.members.iter().for_each(|member| counts[member.class] += 1);
-        self.beyond = Beyond::new(self.cluster, self.framework, &mut self.classes, &counts);
+        let of_class = |class: &Class<'a>| Counted {
+            shape: class.shape,
+            fits: class.fits,
+            members: 0,
+            ask: Vec::new(),
+        };
+        let mut counted: Vec<Counted<'a>> = self.classes.iter().map(of_class).collect();
+        self.members.iter().for_each(|member| counted[member.class].members += 1);
+        self.beyond = Beyond::new(self.cluster, self.framework, &mut counted);
+        for (class, counted) in self.classes.iter_mut().zip(counted) {
+            class.ask.extend(counted.ask);
+        }
     }
 
     /// How many dimensions there are: pods and resources.
