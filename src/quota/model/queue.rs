@@ -48,7 +48,8 @@ impl Default for Weight {
 /// thousandths for `cpu`, whole units for everything else; [`UNLIMITED`](crate::quota::UNLIMITED) is no
 /// bound.
 ///
-/// Each dialect reads the fields that it knows. Kueue reads `nominal` and the two limits on
+/// Each dialect reads the fields that it knows, and all but Kueue's and the crate's own forget limits
+/// on borrowing and lending. Kueue reads `nominal` and the two limits on
 /// borrowing and lending. Volcano reads `nominal` (its guarantee), `deserved` and `limit` (its
 /// capability). `YuniKorn` reads `nominal` (guaranteed) and `limit` (max). Koordinator reads
 /// `nominal` (min), `limit` (max) and `weight`; KAI `deserved`, `limit` and `over_quota_weight`.
@@ -409,6 +410,14 @@ impl Queue {
     pub fn limit(mut self, limit: UserLimit) -> Queue {
         self.limits.push(limit);
         self
+    }
+
+    /// Forgets limits on borrowing and lending, which only Kueue's dialects and the crate's own have.
+    pub(in crate::quota) fn forget_borrowing(&mut self) {
+        let flavors = self.groups.iter_mut().flat_map(|group| &mut group.flavors);
+        for (_, quota) in flavors.flat_map(|flavor| &mut flavor.resources) {
+            (quota.borrowing_limit, quota.lending_limit) = (None, None);
+        }
     }
 
     /// Whether the queue makes sense: no negative amount, no resource or flavor twice, limits of

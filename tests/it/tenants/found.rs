@@ -2,8 +2,8 @@
 
 use phalanx::Time;
 use phalanx::quota::{
-    AssignmentMode, Claim, Flavor, FlavorResource, PodSet, Queue, QueueKind, Quota, Tenants, Usage,
-    Weight, kai,
+    AssignmentMode, Claim, Flavor, FlavorResource, PodSet, Queue, QueueKind, Quota, ROOT_QUOTA,
+    Tenants, Usage, Weight, kai,
 };
 
 fn claim<const N: usize>(name: &str, queue: &str, amounts: [(&str, i64); N]) -> Claim {
@@ -122,4 +122,41 @@ fn an_inner_queue_that_was_removed_stands_where_a_save_puts_it() {
         tenants.remove_queue(leaf).unwrap();
         assert!(tenants.tree().queue(QueueKind::Inner, "c").is_none());
     }
+}
+
+/// A limit that only Kueue has held claims back that these dialects decide to fit.
+#[test]
+fn limits_on_borrowing_mean_nothing_to_dialects_without_them() {
+    let dialects = [
+        Tenants::volcano_capacity,
+        Tenants::volcano_proportion,
+        Tenants::volcano_drf,
+        Tenants::yunikorn,
+        Tenants::koordinator,
+        Tenants::kai,
+    ];
+    let mut fitting = Vec::new();
+    for (number, dialect) in dialects.into_iter().enumerate() {
+        let mut tenants = dialect();
+        tenants.set_flavor(Flavor::new("f"));
+        let quota = Quota::nominal(4).deserved(8).limit(8).borrowing_limit(0).lending_limit(0);
+        let leaf = Queue::leaf("a").quota("f", "cpu", quota);
+        let other = Queue::leaf("b").quota("f", "cpu", Quota::nominal(4).limit(8));
+        let top = if number == 4 { ROOT_QUOTA } else { "root" };
+        let root = Queue::inner(top).quota("f", "cpu", Quota::nominal(8));
+        for queue in [root, leaf, other] {
+            tenants.set_queue(queue).unwrap();
+        }
+        let (cpu, leaf) = (tenants.intern("f", "cpu"), tenants.tree().queue(QueueKind::Leaf, "a"));
+        let usage: Usage = [(cpu, 6)].into_iter().collect();
+        let claim = claim("x", "a", [("cpu", 6)]);
+        if tenants.decide(&claim).unwrap().assignment.mode == AssignmentMode::Fit {
+            fitting.push(number);
+            assert!(tenants.fits(leaf.unwrap(), &usage, &[]), "dialect {number}");
+        }
+        let wrong = Queue::leaf("a").quota("f", "cpu", Quota::nominal(4).borrowing_limit(-1));
+        assert!(tenants.set_queue(wrong).is_err(), "dialect {number}: a limit below zero");
+    }
+    // The first two let a queue have its share alone.
+    assert_eq!(fitting, [2, 3, 4, 5]);
 }
