@@ -49,6 +49,9 @@ impl World {
                 state.finished || self.runs(state) && !self.is_leaving(pod)
             };
             let has_minimum = self.counts(&name, &gang.tree, is);
+            // While a plan that makes it whole is carried out, it is not below.
+            let may_be_whole =
+                self.counts(&name, &gang.tree, |pod| is(pod) || self.is_in_flight(pod));
             let members: Vec<(&String, &super::world::PodState)> = self.members(&name).collect();
             let is_bound = members.iter().any(|(_, pod)| pod.node.is_some());
             let is_done = members.iter().any(|(_, pod)| pod.finished);
@@ -78,10 +81,10 @@ impl World {
                 gang.may_have_started = false;
             } else if gang.evicting || gang.goes || is_bound && all_asked {
                 gang.below = None;
-            } else if gang.started && !gang.raised && !has_minimum {
-                gang.below.get_or_insert(now);
-            } else if has_minimum {
+            } else if has_minimum || gang.started && may_be_whole {
                 gang.below = None;
+            } else if gang.started && !gang.raised {
+                gang.below.get_or_insert(now);
             }
         }
     }

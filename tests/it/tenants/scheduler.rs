@@ -9,7 +9,9 @@ use phalanx::queue::{
 use phalanx::quota::{
     AssignmentMode, Claim, Flavor, PodSet, Queue, QueueKind, Quota, TenantSettings, Tenants,
 };
-use phalanx::{Cluster, Decision, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time};
+use phalanx::{
+    Cluster, Decision, Event, Framework, Node, Pod, PodGroup, QueueError, Scheduler, Time,
+};
 
 pub(crate) fn cluster(nodes: usize, gpus: i64) -> Cluster {
     let mut cluster = Cluster::new();
@@ -352,6 +354,34 @@ fn the_oldest_is_not_starved_by_small_gangs() {
         }
         assert_eq!(began, expected, "patience decides");
     }
+}
+
+/// A group that fails is demoted behind others that the quota it waited for would let in: they come
+/// after its old place, not after its new one.
+#[test]
+fn a_group_demoted_in_its_turn_lets_those_behind_it_try() {
+    let mut tenants = Tenants::default();
+    tenants.set_flavor(Flavor::new("all"));
+    let quota = Quota::nominal(8).limit(8);
+    tenants.set_queue(Queue::leaf("a").quota("all", "gpu", quota)).expect("sound");
+    let settings = Settings::default().demote_after(2);
+    let mut scheduler =
+        Scheduler::new(cluster(1, 8), Framework::default(), settings).with_tenants(tenants);
+    scheduler.handle_group(gang("runs", "a", 6, 1), at(0)).expect("sound");
+    assert_eq!(run(&mut scheduler, at(0)), ["default/runs"]);
+    // Two of four GPUs each go on no node of six, and five of one do.
+    scheduler.handle_group(gang("wide", "a", 2, 4), at(1)).expect("sound");
+    scheduler.handle_group(gang("small", "a", 5, 1), at(2)).expect("sound");
+    assert_eq!(run(&mut scheduler, at(2)).len(), 0);
+    scheduler
+        .handle_event(
+            Event::NodeChanged { node: Node::new("n0").capacity("gpu", 6), version: 0 },
+            at(3),
+        )
+        .expect("a node that has lost two");
+    finish(&mut scheduler, "runs", 6, at(3));
+    let started = run(&mut scheduler, at(600));
+    assert_eq!(started, ["default/small"]);
 }
 
 #[test]
