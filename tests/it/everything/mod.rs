@@ -148,10 +148,12 @@ mod tests {
     /// quota, of one that had moved (4,299,262,263,724). One of two places on one node was still kept for a pod that
     /// had moved (4,346,506,903,711), and the rest of a unit was cancelled whose last pod had a place on its own node
     /// (4,385,161,609,870). Pods of a unit that was asked for again were not in order (4,385,161,610,178). The
-    /// model took a group for one that has not started: its eviction was withdrawn while its node was
-    /// lost, or had failed, and some of it had finished (4,466,765,989,011, 4,531,190,497,680,
-    /// 4,578,435,138,121). The retry of a refusal hung on the order of pods (4,578,435,138,009). It kept a move that was over but for
-    /// pods that stay, and whose place was lost (4,492,535,792,406).
+    /// model took a group for one that has not started: some of it had finished, and its eviction was
+    /// withdrawn while its node was lost, or had failed (4,466,765,989,011, 4,531,190,497,680,
+    /// 4,578,435,138,121). It kept a move that was over but for pods that stay, and whose place was lost
+    /// (4,492,535,792,406). The retry of a refusal hung on the order of pods (4,578,435,138,009). A group
+    /// whose plan is carried out is not below its minimum (4,763,118,731,583). A group that was demoted in
+    /// its turn woke nobody between its old place and its new one (4,776,003,633,519).
     #[test]
     fn streams_of_everything_that_failed_once() {
         let seeds: [u64; 28] = [
