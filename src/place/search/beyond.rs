@@ -91,9 +91,12 @@ impl Beyond {
             let need = DeviceNeed::new(&request, |text| cluster.device_term(text));
             self.add(Bound::Need(need), classes, |_, shape| {
                 let own = shape.devices.iter();
-                let units = own.map(|own| match of_kind {
-                    true if own.is_whole() && own.kind == request.kind => i64::from(own.count()),
-                    _ => i64::from(*own == request),
+                let units = own.map(|own| {
+                    if of_kind && own.is_whole() && own.kind == request.kind {
+                        i64::from(own.count())
+                    } else {
+                        i64::from(*own == request)
+                    }
                 });
                 units.fold(0, i64::saturating_add)
             });
