@@ -79,9 +79,12 @@ impl World {
             } else if has_minimum && is_bound && !in_flight {
                 (gang.started, gang.raised, gang.below) = (true, false, None);
                 gang.may_have_started = false;
-            } else if gang.evicting || gang.goes || is_bound && all_asked {
-                gang.below = None;
-            } else if has_minimum || gang.started && may_be_whole {
+            } else if gang.evicting
+                || gang.goes
+                || is_bound && all_asked
+                || has_minimum
+                || gang.started && may_be_whole
+            {
                 gang.below = None;
             } else if gang.started && !gang.raised {
                 gang.below.get_or_insert(now);
