@@ -167,6 +167,11 @@ impl Removals {
         core::mem::take(&mut self.searches_due)
     }
 
+    /// A pod has left its node, whatever became of evictions before.
+    pub(in crate::queue) fn forget_refusal(&mut self, pod: &str) {
+        self.refused.remove(pod);
+    }
+
     /// Time has passed for which a search for victims waited.
     pub(in crate::queue) fn forget_refused(&mut self, now: Time) {
         self.refused.retain(|_, until| *until > now);

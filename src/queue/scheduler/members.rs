@@ -135,6 +135,7 @@ impl Scheduler {
         if applied == Applied::Stale {
             return Ok(applied);
         }
+        self.removals.forget_refusal(&full);
         if let Some((id, _)) = member.filter(|_| is_lost)
             && let Some(queued) = self.groups.get_mut(&id)
         {

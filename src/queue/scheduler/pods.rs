@@ -18,6 +18,8 @@ impl Scheduler {
         if self.world.remove_pod(namespace, name).is_err() {
             return;
         }
+        // One that did not go in its time has gone: where it runs again it may be named again.
+        self.removals.forget_refusal(&format!("{namespace}/{name}"));
         if let Some(node) = node {
             self.backfill.note_freed();
             self.pods_changed(&node);
