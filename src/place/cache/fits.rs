@@ -32,7 +32,7 @@ pub(crate) struct Asker<'a> {
 }
 
 /// Whether a filter is evaluated once for each node.
-fn is_evaluated(declaration: &Declaration) -> bool {
+pub(crate) fn is_evaluated(declaration: &Declaration) -> bool {
     let by_amounts = declaration.room && !declaration.is_pod_independent();
     declaration.is_counting_bound() && !by_amounts
 }

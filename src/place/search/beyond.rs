@@ -1,5 +1,4 @@
-//! Bounds beyond amounts: devices, host ports, and the counts of other filters, each a dimension of
-//! packings.
+//! Bounds beyond amounts, each a dimension of packings: devices, host ports, other filters' counts.
 //!
 //! A packing that knew amounts alone would fill a node however few devices it has. The filters would
 //! refuse each such answer.
@@ -9,12 +8,17 @@ use alloc::vec::Vec;
 use crate::framework::{Framework, device_capacity};
 use crate::model::{DeviceRequest, PodShape};
 use crate::place::cache::capacity::Capacity;
+use crate::place::cache::fits::is_evaluated;
 use crate::state::{Cluster, DeviceNeed, Row};
 
-/// Dimensions at most. Without the others a packing is as it would be by amounts.
+/// Bounds at most: fewer only cost time.
 const MOST: usize = 16;
 
-/// How many units of a dimension a node has.
+/// The filters whose counts are told by request and by port.
+const DEVICES: &str = "DeviceFit";
+const PORTS: &str = "NodePorts";
+
+/// How many units a node has.
 #[derive(Debug)]
 enum Bound {
     /// How often its devices meet a need.
@@ -49,14 +53,13 @@ impl Beyond {
         classes: &mut [Counted<'_>],
     ) -> Beyond {
         let mut beyond = Beyond::default();
-        let filters = framework.filters();
-        let judges = |name: &str| filters.iter().any(|filter| filter.name() == name);
-        if judges("DeviceFit") {
+        let judges = |name: &str| framework.filters().iter().any(|filter| filter.name() == name);
+        if judges(DEVICES) {
             beyond.add_devices(cluster, classes);
         }
-        if judges("NodePorts") {
-            let all = classes.iter().flat_map(|class| class.shape.ports.iter().cloned());
-            let mut ports: Vec<_> = all.collect();
+        if judges(PORTS) {
+            let all = classes.iter().flat_map(|class| &class.shape.ports);
+            let mut ports: Vec<_> = all.cloned().collect();
             ports.sort_unstable();
             ports.dedup();
             for port in ports {
@@ -72,7 +75,7 @@ impl Beyond {
         beyond
     }
 
-    /// The dimensions of device requests: each request that differs, and all whole devices of a kind.
+    /// The dimensions of devices: each request that differs, and the whole devices of a kind.
     fn add_devices(&mut self, cluster: &Cluster, classes: &mut [Counted<'_>]) {
         let mut requests: Vec<DeviceRequest> = Vec::new();
         for request in classes.iter().flat_map(|class| &class.shape.devices) {
@@ -117,12 +120,12 @@ impl Beyond {
         }
     }
 
-    /// How many dimensions they are.
+    /// How many there are.
     pub(crate) fn width(&self) -> usize {
         self.0.len()
     }
 
-    /// The units of a row, a dimension each.
+    /// The units of a row, a bound each.
     pub(crate) fn free<'b>(
         &'b self,
         cluster: &'b Cluster,
@@ -142,13 +145,11 @@ impl Beyond {
 
 /// Whether a filter other than those of amounts, devices and ports counts pods of a shape.
 fn is_counted_otherwise(framework: &Framework, shape: &PodShape) -> bool {
-    framework.filters().iter().any(|filter| {
+    framework.filters_for(shape).iter().any(|&place| {
+        let filter = &framework.filters()[place];
         let declaration = filter.declare(shape);
-        let skips = shape.is_plain() && filter.skips_plain_pods();
-        !skips
-            && !declaration.room
-            && declaration.is_counting_bound()
+        is_evaluated(&declaration)
             && !declaration.is_pod_independent()
-            && !matches!(filter.name(), "DeviceFit" | "NodePorts")
+            && !matches!(filter.name(), DEVICES | PORTS)
     })
 }

@@ -35,7 +35,7 @@ pub(crate) struct Class<'a> {
     leaf: &'a PodGroup,
     pub(crate) shape: &'a Arc<PodShape>,
     /// Demand of one pod: a pod, then the resources of the problem; all zero if no filter judges
-    /// room. Then units of the bounds beyond amounts.
+    /// room. Then the bounds beyond amounts.
     pub(crate) ask: Vec<i64>,
     /// The column of how many fit on a node alone.
     fits: usize,
@@ -57,7 +57,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) rooms: &'a mut Capacity,
     /// The columns of what is free, a dimension each.
     free: Vec<usize>,
-    /// The dimensions that only packings count.
+    /// The bounds beyond amounts.
     beyond: Beyond,
 }
 
@@ -159,7 +159,7 @@ impl<'a> Problem<'a> {
         self.dimensions.width()
     }
 
-    /// How many dimensions a packing has: those, and the bounds beyond amounts.
+    /// The same, with the bounds beyond amounts, which only packings count.
     pub(crate) fn full_width(&self) -> usize {
         self.width() + self.beyond.width()
     }
@@ -171,7 +171,7 @@ impl<'a> Problem<'a> {
         self.free.iter().map(move |&column| self.rooms.value(column, row))
     }
 
-    /// The same, with what a packing counts beyond amounts.
+    /// The same, with the bounds beyond amounts.
     pub(crate) fn full_free(&self, node: u32) -> impl Iterator<Item = i64> + '_ {
         let row = self.rows[node as usize];
         self.free(node).chain(self.beyond.free(self.cluster, self.rooms, row))
