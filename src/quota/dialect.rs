@@ -65,6 +65,11 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
         Ok(queue)
     }
 
+    /// Whether queues have limits on borrowing and lending. Elsewhere those are forgotten.
+    fn limits_borrowing(&self) -> bool {
+        false
+    }
+
     /// Whether the dialect states a queue itself, so that it is not saved.
     fn makes(&self, _queue: &Queue) -> bool {
         false

@@ -34,8 +34,6 @@ pub(in crate::quota) fn below_root(
     books: &mut Books,
     mut queue: Queue,
 ) -> Result<Queue, QuotaError> {
-    queue.check()?;
-    queue.forget_borrowing();
     if queue.kind == QueueKind::Inner && queue.name == ROOT {
         return Ok(queue);
     }

@@ -48,9 +48,8 @@ impl Default for Weight {
 /// thousandths for `cpu`, whole units for everything else; [`UNLIMITED`](crate::quota::UNLIMITED) is no
 /// bound.
 ///
-/// Each dialect reads the fields that it knows, and all but Kueue's and the crate's own forget limits
-/// on borrowing and lending. Kueue reads `nominal` and the two limits on
-/// borrowing and lending. Volcano reads `nominal` (its guarantee), `deserved` and `limit` (its
+/// Each dialect reads the fields that it knows. Kueue reads `nominal` and the two limits on
+/// borrowing and lending, as the crate's own does. All others forget those limits. Volcano reads `nominal` (its guarantee), `deserved` and `limit` (its
 /// capability). `YuniKorn` reads `nominal` (guaranteed) and `limit` (max). Koordinator reads
 /// `nominal` (min), `limit` (max) and `weight`; KAI `deserved`, `limit` and `over_quota_weight`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -412,7 +411,7 @@ impl Queue {
         self
     }
 
-    /// Forgets limits on borrowing and lending, which only Kueue's dialects and the crate's own have.
+    /// Forgets limits on borrowing and lending.
     pub(in crate::quota) fn forget_borrowing(&mut self) {
         let flavors = self.groups.iter_mut().flat_map(|group| &mut group.flavors);
         for (_, quota) in flavors.flat_map(|flavor| &mut flavor.resources) {

@@ -85,7 +85,11 @@ impl Tenants {
     ///
     /// # Errors
     /// The errors of [`QueueTree::set_queue`]; a name that a dialect gives once stands twice.
-    pub fn set_queue(&mut self, queue: Queue) -> Result<QueueId, QuotaError> {
+    pub fn set_queue(&mut self, mut queue: Queue) -> Result<QueueId, QuotaError> {
+        queue.check()?;
+        if !self.dialect.limits_borrowing() {
+            queue.forget_borrowing();
+        }
         let queue = self.dialect.adopt(&mut self.books, queue)?;
         let id = self.books.set_queue(queue)?;
         self.dialect.changed(&mut self.books, Change::Queue(id))?;

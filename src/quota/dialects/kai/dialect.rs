@@ -173,7 +173,6 @@ impl Dialect for Kai {
     }
 
     fn adopt(&mut self, _: &mut Books, queue: Queue) -> Result<Queue, QuotaError> {
-        queue.check()?;
         if self.makes(&queue) {
             let flavors = queue.groups.iter().flat_map(|group| &group.flavors);
             for (resource, quota) in flavors.flat_map(|flavor| &flavor.resources) {
@@ -310,7 +309,6 @@ impl Dialect for Kai {
 
 /// A queue as it stands in the tree: guarantees are what is deserved, and nothing is lent.
 fn stands(mut queue: Queue) -> Queue {
-    queue.forget_borrowing();
     if queue.name != CLUSTER {
         queue.parent.get_or_insert_with(|| CLUSTER.into());
         // The amounts of others are worth waiting for.

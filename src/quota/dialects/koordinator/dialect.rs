@@ -290,8 +290,6 @@ impl Dialect for Koordinator {
     /// A queue that names no parent stands in the root, and its name is its alone.
     fn adopt(&mut self, books: &mut Books, mut queue: Queue) -> Result<Queue, QuotaError> {
         books.tree.check_name(&queue)?;
-        queue.check()?;
-        queue.forget_borrowing();
         if queue.parent.is_none() && queue.name != ROOT_QUOTA {
             queue.parent = Some(ROOT_QUOTA.into());
         }

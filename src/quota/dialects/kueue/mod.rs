@@ -37,6 +37,10 @@ impl Dialect for Kueue {
         Box::new(self.clone())
     }
 
+    fn limits_borrowing(&self) -> bool {
+        true
+    }
+
     fn share(&self) -> (ShareOf, bool) {
         (borrowed_share, self.settings.fair_sharing.is_some())
     }

@@ -102,6 +102,10 @@ impl Dialect for Own {
         Box::new(self.clone())
     }
 
+    fn limits_borrowing(&self) -> bool {
+        true
+    }
+
     fn share(&self) -> (ShareOf, bool) {
         (whole_share, true)
     }
