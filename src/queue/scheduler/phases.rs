@@ -88,7 +88,7 @@ impl Scheduler {
             self.line.rekey(&old, queued);
             if let Some(tenancy) = &mut self.tenancy {
                 if *queued.phase() == Phase::Queued && old < *new {
-                    // Those between its old place and its new one are not behind it any more.
+                    // Groups between its old place and its new one are not behind it any more.
                     tenancy.end_turn(&queued.root().queue, &old);
                 }
                 tenancy.rekey(new);

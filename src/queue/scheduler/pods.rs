@@ -19,13 +19,14 @@ impl Scheduler {
             return;
         }
         // One that did not go in its time has gone: where it runs again it may be named again.
-        self.removals.forget_refusal(&format!("{namespace}/{name}"));
+        let full = format!("{namespace}/{name}");
+        self.removals.forget_refusal(&full);
         if let Some(node) = node {
             self.backfill.note_freed();
             self.pods_changed(&node);
         }
         if self.tenancy.is_some() {
-            self.discharge(&format!("{namespace}/{name}"));
+            self.discharge(&full);
         }
     }
 

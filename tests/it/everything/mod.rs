@@ -153,8 +153,9 @@ mod tests {
     /// 4,578,435,138,121). It kept a move that was over but for pods that stay, and whose place was lost
     /// (4,492,535,792,406). The retry of a refusal hung on the order of pods (4,578,435,138,009). A group
     /// whose plan is carried out is not below its minimum (4,763,118,731,583). A group that was demoted in
-    /// its turn woke nobody between its old place and its new one (4,776,003,633,519). A victim that was late went after all, ran again, and
-    /// was still left out, so that a budget was broken (4,733,053,960,616).
+    /// its turn woke nobody between its old place and its new one (4,776,003,633,519). A victim that was
+    /// late went after all, ran again, and was still left out, so that a budget was broken
+    /// (4,733,053,960,616).
     #[test]
     fn streams_of_everything_that_failed_once() {
         let seeds: [u64; 28] = [
