@@ -191,7 +191,9 @@ impl Removals {
             self.entries.change(number, |own| {
                 own.set_begun(until);
                 seen.tickets.insert(own.ticket);
-                seen.begun.extend(own.pods().cloned());
+                if own.retry_at().is_none() {
+                    seen.begun.extend(own.pods().cloned());
+                }
             });
         }
     }

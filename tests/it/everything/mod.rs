@@ -213,6 +213,7 @@ mod tests {
             4_763_118_731_583,
             4_776_003_633_519,
             4_733_053_960_616,
+            5_162_550_689_838,
         ];
         let count = budget::of(2, (long.len() + seeds.len()) as u64) as usize;
         for seed in seeds.iter().chain(&long).take(count) {

@@ -414,3 +414,27 @@ fn a_member_made_anew_does_not_go_alone() {
     pods.sort();
     assert_eq!(pods, ["theirs-0", "theirs-2"]);
 }
+
+/// A gang was put off, and half of it is lost with its node: the rest runs on until it is asked for again,
+/// and does not count as terminating.
+#[test]
+fn what_is_left_of_a_gang_that_was_put_off_runs_on() {
+    let mut scheduler = scheduler(gpus(2, 2), preempts);
+    run(&mut scheduler, PodGroup::gang("old", 3).pods(4, gpu()));
+    let new = PodGroup::gang("new", 1).pods(1, gpu().request(GPU, 2));
+    scheduler.handle_group(new.priority(10), at(1)).unwrap();
+    let (ticket, names) = victims(&mut scheduler, at(1));
+    assert_eq!(names.len(), 4);
+    scheduler.handle_eviction_failed(ticket, &names[0], Some(at(50)), at(2)).unwrap();
+    while scheduler.poll_decision(at(2)).is_some() {}
+    let lost = Event::NodeRemoved { name: "n0001".into(), version: 0 };
+    scheduler.handle_event(lost, at(3)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(3)), None);
+    let node = scheduler.cluster().node("n0000").unwrap();
+    assert!(node.pods().all(|pod| !pod.deleting()));
+    // They are in nobody's way, and are not waited for: a less important group gets the next node.
+    scheduler.handle_group(gang("low", 1).priority(5), at(4)).unwrap();
+    assert_eq!(scheduler.poll_decision(at(4)), None);
+    add_node(&mut scheduler, at(5));
+    assert_eq!(bind_all(&mut scheduler, at(5)), ["default/low"]);
+}
