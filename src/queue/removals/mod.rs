@@ -23,7 +23,7 @@ use self::ledger::Ledger;
 pub(in crate::queue) use self::removal::{Removal, Stage, Why, is_there, pod_name};
 pub(in crate::queue) use self::steps::Among;
 pub(in crate::queue) use self::surplus::{Surplus, SurplusGang};
-pub(in crate::queue) use self::takeable::Takeable;
+pub(in crate::queue) use self::takeable::{Takeable, parted};
 use crate::base::Time;
 use crate::model::{Pod, PodGroup};
 use crate::preempt::{DisruptionBudget, EvictedPod, RunningWork};

@@ -4,10 +4,10 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::removal::named;
+use super::removal::{named, pod_name};
 use super::{Removal, Removals};
 use crate::model::PodGroup;
-use crate::preempt::{Candidate, Policy, Preemptor};
+use crate::preempt::{Candidate, EvictedPod, Policy, Preemptor};
 use crate::queue::groups::{Groups, Member, QueuedGroup};
 use crate::queue::terms::RESERVED_NAMESPACE;
 use crate::queue::terms::ids::GroupId;
@@ -26,8 +26,8 @@ pub(in crate::queue) struct Takeable<'a> {
     pub(in crate::queue) victims: BTreeMap<String, bool>,
     /// With tenants, the only queue whose units are taken; the others' quota is not short.
     pub(in crate::queue) queue: Option<&'a str>,
-    /// The groups that are not taken for the sake of partners.
-    pub(in crate::queue) partners: &'a BTreeSet<GroupId>,
+    /// The groups that are not taken: partners, and those of which too little would be left.
+    pub(in crate::queue) spared: &'a BTreeSet<GroupId>,
     /// Where units are to move, the groups whose units may.
     pub(in crate::queue) movable: Option<BTreeSet<GroupId>>,
 }
@@ -77,20 +77,6 @@ impl Takeable<'_> {
             None => late.root().is_none() && group.is_some() && late.group() == group.as_ref(),
         })
     }
-
-    /// Whether a group would be left with too little while a member of it moves for a claim that keeps
-    /// its places: the member runs again.
-    fn parts_what_moves(&self, queued: &QueuedGroup, pods: &[PodView<'_>]) -> bool {
-        let is_kept = |name: &String| self.victims.get(name) == Some(&false);
-        let of_root = || self.removals.entries.of_root(queued.name());
-        if !of_root().any(|own| !own.is_victim() && own.names().any(|name| is_kept(&name))) {
-            return false;
-        }
-        let own = pods.iter().map(|pod| named(pod.namespace(), pod.name()));
-        let names = of_root().flat_map(Removal::names).filter(is_kept).chain(own);
-        let gone = names.filter_map(|name| Some(self.groups.member(&name)?.1)).collect();
-        !queued.keeps_minima(&gone)
-    }
 }
 
 impl Policy for Takeable<'_> {
@@ -101,7 +87,7 @@ impl Policy for Takeable<'_> {
         }
         let name = named(pod.namespace(), pod.name());
         let root = self.groups.member(&name).map(|(id, _)| id);
-        if root.is_some_and(|root| self.partners.contains(&root)) {
+        if root.is_some_and(|root| self.spared.contains(&root)) {
             return false;
         }
         let may_move =
@@ -123,9 +109,9 @@ impl Policy for Takeable<'_> {
         if !all.iter().filter(|pod| !pod.deleting()).all(is_open) {
             return false;
         }
-        if self.loses_one_late(unit, &name)
-            || queued.is_some_and(|queued| self.parts_what_moves(queued, &all))
-        {
+        let names = all.iter().map(|pod| named(pod.namespace(), pod.name()));
+        let parts = |root| parts((self.removals, self.groups), root, &self.victims, names);
+        if self.loses_one_late(unit, &name) || root.is_some_and(parts) {
             return false;
         }
         let is_free = queued.is_none_or(|queued| {
@@ -152,4 +138,40 @@ impl Policy for Takeable<'_> {
     fn work_lost(&self, preemptor: &Preemptor<'_>, unit: &Candidate<'_>, run: u64) -> u64 {
         self.policy.work_lost(preemptor, unit, run)
     }
+}
+
+/// The groups that would be left with too little without some pods, while a member moves for a claim that
+/// keeps its places: the member runs again. `before` has pods that are to go, and whether they may be
+/// taken instead.
+pub(in crate::queue) fn parted<'a>(
+    known: (&Removals, &Groups),
+    before: &BTreeMap<String, bool>,
+    pods: impl Iterator<Item = &'a EvictedPod>,
+) -> BTreeSet<GroupId> {
+    let mut roots: BTreeMap<GroupId, Vec<String>> = BTreeMap::new();
+    for name in pods.map(pod_name) {
+        if let Some((root, _)) = known.1.member(&name) {
+            roots.entry(root).or_default().push(name);
+        }
+    }
+    roots.retain(|root, pods| parts(known, *root, before, pods.iter().cloned()));
+    roots.into_keys().collect()
+}
+
+/// Whether one group would, without pods of it.
+fn parts(
+    (removals, groups): (&Removals, &Groups),
+    root: GroupId,
+    before: &BTreeMap<String, bool>,
+    pods: impl Iterator<Item = String>,
+) -> bool {
+    let Some(queued) = groups.get(&root) else { return false };
+    let is_kept = |name: &String| before.get(name) == Some(&false);
+    let of_root = || removals.entries.of_root(queued.name());
+    if !of_root().any(|own| !own.is_victim() && own.names().any(|name| is_kept(&name))) {
+        return false;
+    }
+    let names = of_root().flat_map(Removal::names).filter(is_kept).chain(pods);
+    let gone = names.filter_map(|name| Some(groups.member(&name)?.1)).collect();
+    !queued.keeps_minima(&gone)
 }

@@ -36,12 +36,10 @@ impl Scheduler {
         let movable = self.movable(id);
         let mut found = None;
         if !movable.is_empty() {
-            found = self.search_jointly(id, tree, settings, Some(movable));
-            found = found.filter(|(found, _)| self.is_suitable(id, found));
+            found = self.search_for_both(id, tree, settings, Some(movable));
         }
         if found.is_none() {
-            found = self.search_jointly(id, tree, settings, None);
-            found = found.filter(|(found, _)| self.is_suitable(id, found));
+            found = self.search_for_both(id, tree, settings, None);
         }
         Holds::put_back(&mut self.world, aside);
         if let Some(tenancy) = &mut self.tenancy {
@@ -57,6 +55,23 @@ impl Scheduler {
         Some(Found { admitted: alloc::vec![admitted], ..found })
     }
 
+    /// The set beside groups that are to be spared.
+    fn search_for_both(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+        settings: PreemptionSettings,
+        movable: Option<BTreeSet<GroupId>>,
+    ) -> Option<(Found, Admitted)> {
+        let mut spared = BTreeSet::new();
+        loop {
+            let found = self.search_jointly(id, tree, settings, (movable.clone(), &spared))?;
+            if self.is_sparing(id, &found.0, &mut spared)? {
+                return Some(found);
+            }
+        }
+    }
+
     /// The set, with the quota that the group gets once it has gone. With `movable`, units of some
     /// groups move in place of victims where quota suffices: alone if that is enough.
     fn search_jointly(
@@ -64,7 +79,7 @@ impl Scheduler {
         id: GroupId,
         tree: &PodGroup,
         settings: PreemptionSettings,
-        movable: Option<BTreeSet<GroupId>>,
+        (movable, spared): (Option<BTreeSet<GroupId>>, &BTreeSet<GroupId>),
     ) -> Option<(Found, Admitted)> {
         let mut tree = tree.clone();
         let (tenancy, owners) = self.tenancy_and_owners()?;
@@ -80,7 +95,7 @@ impl Scheduler {
         let cluster = without.as_ref().map_or(self.world.cluster(), View::cluster);
         let strategy = self.groups.get(&id)?.strategy();
         let (policy, move_policy) = (Arc::clone(&self.policy), Arc::clone(&self.move_policy));
-        let partners = self.partners_of_reserved(id);
+        let spared = &self.partners_of_reserved(id) | spared;
         let rule = Quota::new(self.tenancy.as_mut()?.yields(&wanted)?);
         let entitled = Entitled { own: &*policy, names: rule.own_names() };
         let takeable = Takeable {
@@ -90,7 +105,7 @@ impl Scheduler {
             removals: &self.removals,
             victims: victims.clone(),
             queue: None,
-            partners: &partners,
+            spared: &spared,
             movable: None,
         };
         let moves = Takeable { policy: &*move_policy, victims, movable, ..takeable };

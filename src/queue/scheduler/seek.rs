@@ -16,7 +16,7 @@ use crate::preempt::{
 };
 use crate::queue::groups::{MemberState, QueuedGroup};
 use crate::queue::holds::{HoldId, Holds, UnitMove, View};
-use crate::queue::removals::{Removal, Takeable, pod_name};
+use crate::queue::removals::{Removal, Takeable, parted, pod_name};
 use crate::queue::tenancy::{Admitted, Sought};
 use crate::queue::terms::ids::GroupId;
 use crate::state::journal::Moment;
@@ -101,12 +101,10 @@ impl Scheduler {
         let movable = self.movable(id);
         let mut found = None;
         if !movable.is_empty() {
-            found = self.search_beside(id, tree, giving, Some(movable), way);
-            found = found.filter(|found| self.is_suitable(id, found));
+            found = self.search_sparing(id, tree, giving, Some(movable), way);
         }
         if found.is_none() {
-            found = self.search_beside(id, tree, giving, None, way);
-            found = found.filter(|found| self.is_suitable(id, found));
+            found = self.search_sparing(id, tree, giving, None, way);
         }
         Holds::put_back(&mut self.world, aside);
         found
@@ -135,6 +133,42 @@ impl Scheduler {
         victims
     }
 
+    /// The same, beside groups that are to be spared.
+    fn search_sparing(
+        &mut self,
+        id: GroupId,
+        tree: &PodGroup,
+        giving: &[GroupId],
+        movable: Option<BTreeSet<GroupId>>,
+        way: &Yielding,
+    ) -> Option<Found> {
+        let mut spared = BTreeSet::new();
+        loop {
+            let found = self.search_beside(id, tree, giving, (movable.clone(), &spared), way)?;
+            if self.is_sparing(id, &found, &mut spared)? {
+                return Some(found);
+            }
+        }
+    }
+
+    /// Whether a result leaves no group with too little of which a unit moves for another claim: such groups
+    /// are spared from then on. `None` if it is not suitable otherwise, or they were spared.
+    pub(super) fn is_sparing(
+        &self,
+        id: GroupId,
+        found: &Found,
+        spared: &mut BTreeSet<GroupId>,
+    ) -> Option<bool> {
+        let before = self.victims_before(id, &found.way);
+        let parted = parted((&self.removals, &self.groups), &before, found.pods());
+        if parted.is_empty() {
+            return self.is_suitable(id, found).then_some(true);
+        }
+        let known = spared.len();
+        spared.extend(parted);
+        (spared.len() > known).then_some(false)
+    }
+
     /// The search for victims beside groups that go anyway. With `movable` units of some groups move
     /// in place of them: alone if that suffices, else as many of the victims as can. Moves that break
     /// a budget are none, nor are those to nodes on which the unit has no quota.
@@ -143,7 +177,7 @@ impl Scheduler {
         id: GroupId,
         tree: &PodGroup,
         giving: &[GroupId],
-        movable: Option<BTreeSet<GroupId>>,
+        (movable, spared): (Option<BTreeSet<GroupId>>, &BTreeSet<GroupId>),
         way: &Yielding,
     ) -> Option<Found> {
         let settings = self.world.settings().preemption?;
@@ -156,7 +190,7 @@ impl Scheduler {
         let queue = self.tenancy.is_some().then_some(queued.root().queue.as_str());
         let (policy, move_policy) =
             (alloc::sync::Arc::clone(&self.policy), alloc::sync::Arc::clone(&self.move_policy));
-        let (victims, partners) = (self.victims_before(id, way), self.partners_of(id));
+        let (victims, spared) = (self.victims_before(id, way), &self.partners_of(id) | spared);
         let takeable = Takeable {
             policy: &*policy,
             cluster,
@@ -164,7 +198,7 @@ impl Scheduler {
             removals: &self.removals,
             victims: victims.clone(),
             queue,
-            partners: &partners,
+            spared: &spared,
             movable: None,
         };
         let moves = Takeable { policy: &*move_policy, victims, queue: None, movable, ..takeable };

@@ -103,7 +103,7 @@ impl Scheduler {
             removals: &self.removals,
             victims,
             queue: None,
-            partners: &partners,
+            spared: &partners,
             movable: None,
         };
         let request = self.world.request(&tree, strategy, now);

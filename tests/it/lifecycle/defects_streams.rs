@@ -44,6 +44,37 @@ fn a_pod_of_a_tree_has_no_unit_of_its_own_in_moves() {
     assert_eq!(units, ["default/pair", "default/pair"], "{moves:?}");
 }
 
+/// A pod of a gang moves for another, which alone leaves its gang enough. The others are not all that runs of
+/// it: they may not go together.
+#[test]
+fn the_others_of_a_pod_that_moves_do_not_go_as_all_of_their_gang() {
+    let mut scheduler = scheduler(gpus(3, 4), |own| {
+        own.preemption = Some(PreemptionSettings::new().consolidation(4));
+    });
+    let rest = |name: &str, gpus, node: &str| {
+        let pod = Pod::new().request(GPU, gpus).name(format!("{name}-0")).on(node);
+        PodGroup::gang(name, 1).pod(pod).priority(9)
+    };
+    scheduler.handle_group(rest("wide", 3, "n0001"), at(0)).unwrap();
+    scheduler.handle_group(rest("slim", 1, "n0002"), at(0)).unwrap();
+    let old = |number: usize, node: &str| gpu().name(format!("old-{number}")).on(node);
+    let gang = PodGroup::gang("old", 2).pod(old(0, "n0000"));
+    let gang = (1..4).fold(gang, |gang, number| gang.pod(old(number, "n0002")));
+    scheduler.handle_group(gang, at(0)).unwrap();
+    scheduler.handle_group(wide("new", 4).priority(5), at(1)).unwrap();
+    let (_, moves) = moved(&mut scheduler, at(1));
+    assert_eq!(moves.iter().map(|step| &*step.to).collect::<Vec<_>>(), ["n0001"]);
+    // Without three of them one would be left, of two.
+    scheduler.handle_group(wide("mid", 3).priority(3), at(2)).unwrap();
+    let next = scheduler.poll_decision(at(2));
+    assert!(!matches!(next, Some(Decision::Evict { .. })), "{next:?}");
+    assert!(is_asleep(&scheduler, "default/mid"));
+    // One of them may go.
+    scheduler.handle_group(wide("low", 1).priority(2), at(3)).unwrap();
+    let Some(Decision::Evict { victims, .. }) = scheduler.poll_decision(at(3)) else { panic!() };
+    assert_eq!(victims.len(), 1);
+}
+
 /// A pod that moves for one gang runs again. So another gang may not take what it leaves behind: the
 /// group would be left in part.
 #[test]
