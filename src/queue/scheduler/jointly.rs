@@ -36,7 +36,7 @@ impl Scheduler {
         let movable = self.movable(id);
         let mut found = None;
         if !movable.is_empty() {
-            found = self.search_for_both(id, tree, settings, Some(movable));
+            found = self.search_for_both(id, tree, settings, Some(&movable));
         }
         if found.is_none() {
             found = self.search_for_both(id, tree, settings, None);
@@ -61,11 +61,11 @@ impl Scheduler {
         id: GroupId,
         tree: &PodGroup,
         settings: PreemptionSettings,
-        movable: Option<BTreeSet<GroupId>>,
+        movable: Option<&BTreeSet<GroupId>>,
     ) -> Option<(Found, Admitted)> {
         let mut spared = BTreeSet::new();
         loop {
-            let found = self.search_jointly(id, tree, settings, (movable.clone(), &spared))?;
+            let found = self.search_jointly(id, tree, settings, (movable.cloned(), &spared))?;
             if self.is_sparing(id, &found.0, &mut spared)? {
                 return Some(found);
             }

@@ -101,7 +101,7 @@ impl Scheduler {
         let movable = self.movable(id);
         let mut found = None;
         if !movable.is_empty() {
-            found = self.search_sparing(id, tree, giving, Some(movable), way);
+            found = self.search_sparing(id, tree, giving, Some(&movable), way);
         }
         if found.is_none() {
             found = self.search_sparing(id, tree, giving, None, way);
@@ -139,12 +139,12 @@ impl Scheduler {
         id: GroupId,
         tree: &PodGroup,
         giving: &[GroupId],
-        movable: Option<BTreeSet<GroupId>>,
+        movable: Option<&BTreeSet<GroupId>>,
         way: &Yielding,
     ) -> Option<Found> {
         let mut spared = BTreeSet::new();
         loop {
-            let found = self.search_beside(id, tree, giving, (movable.clone(), &spared), way)?;
+            let found = self.search_beside(id, tree, giving, (movable.cloned(), &spared), way)?;
             if self.is_sparing(id, &found, &mut spared)? {
                 return Some(found);
             }
