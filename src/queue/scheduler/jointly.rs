@@ -55,7 +55,7 @@ impl Scheduler {
         Some(Found { admitted: alloc::vec![admitted], ..found })
     }
 
-    /// The set beside groups that are to be spared.
+    /// The set, again without groups that are to be spared.
     fn search_for_both(
         &mut self,
         id: GroupId,

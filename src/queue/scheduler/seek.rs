@@ -133,7 +133,7 @@ impl Scheduler {
         victims
     }
 
-    /// The same, beside groups that are to be spared.
+    /// The search for victims, again without groups that are to be spared.
     fn search_sparing(
         &mut self,
         id: GroupId,
