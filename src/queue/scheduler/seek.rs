@@ -159,13 +159,16 @@ impl Scheduler {
         found: &Found,
         spared: &mut BTreeSet<GroupId>,
     ) -> Option<bool> {
-        let before = self.victims_before(id, &found.way);
-        let parted = parted((&self.removals, &self.groups), &before, found.pods());
-        if parted.is_empty() {
+        let mut parts = BTreeSet::new();
+        if !self.removals.iter().all(Removal::is_victim) {
+            let before = self.victims_before(id, &found.way);
+            parts = parted((&self.removals, &self.groups), &before, found.pods());
+        }
+        if parts.is_empty() {
             return self.is_suitable(id, found).then_some(true);
         }
         let known = spared.len();
-        spared.extend(parted);
+        spared.extend(parts);
         (spared.len() > known).then_some(false)
     }
 
