@@ -305,7 +305,7 @@ impl World {
                     && fits("gpu", state.gpus)
                     && fits("cpu", super::setup::CPUS)
             });
-        if can && self.random.one_in(3) {
+        if can && self.random.one_in(3) && !ask.stops {
             // The world outside moves it itself.
             let mut left = BTreeSet::new();
             for pod in pods {

@@ -264,6 +264,7 @@ impl World {
                 whole: unit.pods.len(),
                 pods: unit.pods.into_iter().collect(),
                 to,
+                stops: unit.stops,
                 since: now,
                 begun,
             });

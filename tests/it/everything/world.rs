@@ -90,6 +90,8 @@ pub(super) struct Ask {
     /// How many pods it was at first.
     pub(super) whole: usize,
     pub(super) to: BTreeMap<String, String>,
+    /// It has no room at its place yet.
+    pub(super) stops: bool,
     pub(super) since: Time,
     pub(super) begun: bool,
 }
