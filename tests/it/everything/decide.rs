@@ -43,6 +43,7 @@ impl World {
             self.held.insert((owner, group), self.now);
         }
         self.claiming.extend(claiming.into_iter().map(|group| (owner, group)));
+        self.ended.clone_from(&ended);
         // A reservation may follow in its place.
         for group in ended {
             self.claiming.remove(&(owner, group.clone()));

@@ -156,7 +156,9 @@ impl World {
         let process = &self.processes[owner];
         let is_pending =
             |(name, pod): (&String, &PodState)| pod.node.is_none() && !self.is_in_flight(name);
+        // The claim of another that ended with this decision had room when it was made.
         let is_simple = process.reservations().len() <= 1
+            && self.ended.iter().all(|other| other == by)
             && self.held.is_empty()
             && self.asks.is_empty()
             && self.together(by).len() == 1

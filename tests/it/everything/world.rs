@@ -154,6 +154,8 @@ pub(super) struct World {
     pub(super) claims: BTreeMap<(usize, String), BTreeSet<String>>,
     /// Groups with a claim, also if nothing was decided for it: it waits for pods that terminate.
     pub(super) claiming: BTreeSet<(usize, String)>,
+    /// Groups whose claims have ended since the last decisions of the scheduler that is polled.
+    pub(super) ended: BTreeSet<String>,
     /// Plans that a permit holds: since when.
     pub(super) held: BTreeMap<(usize, String), Time>,
     /// Units asked for before, by ticket, with their pods and the places of these, if they move.
@@ -203,6 +205,7 @@ impl World {
             asks: Vec::new(),
             claims: BTreeMap::new(),
             claiming: BTreeSet::new(),
+            ended: BTreeSet::new(),
             held: BTreeMap::new(),
             asked: BTreeMap::new(),
             begun: BTreeSet::new(),

@@ -369,3 +369,31 @@ fn a_group_that_never_has_a_place_puts_no_promise_off() {
     quiet(&mut scheduler, at(2));
     assert_eq!(promised(&scheduler), [("last".to_owned(), at(10))]);
 }
+
+/// Everything, seed 5,677,946,766,086. A promise that could not be kept ended together with one that was put
+/// off. The next was promised the time after both, and kept it though the room before it was free.
+#[test]
+fn a_promise_that_is_lost_beside_one_that_is_late_releases_its_room() {
+    let mut scheduler = under(Backfill::conservative(), 2, 2);
+    let job = |name: &str, size: usize, secs| {
+        let all = PodGroup::gang(format!("{name}-all"), size as u32);
+        let all = all.pods(size, Pod::new().request(GPU, 2));
+        PodGroup::gang(name, 1).group(all).run_time_estimate(Duration::from_secs(secs))
+    };
+    start(&mut scheduler, job("short", 1, 100), at(0));
+    start(&mut scheduler, job("long", 1, 200), at(0));
+    for group in [job("wide", 2, 500).priority(1), job("brief", 1, 50), job("next", 1, 1_000)] {
+        scheduler.handle_group(group, at(1)).unwrap();
+        quiet(&mut scheduler, at(1));
+    }
+    let told = |own: &[(&str, u64)]| {
+        own.iter().map(|(name, time)| ((*name).to_owned(), at(*time))).collect::<Vec<_>>()
+    };
+    assert_eq!(promised(&scheduler), told(&[("wide", 200), ("brief", 100), ("next", 700)]));
+    let pod = scheduler.cluster().pod("default", "long-all-0").unwrap();
+    let name = pod.node().unwrap().name().to_owned();
+    let node = Node::new(name).capacity(GPU, 2).unschedulable();
+    scheduler.handle_event(Event::NodeChanged { node, version: 0 }, at(101)).unwrap();
+    quiet(&mut scheduler, at(101));
+    assert_eq!(promised(&scheduler), told(&[("brief", 200), ("next", 250)]));
+}

@@ -50,6 +50,8 @@ impl Scheduler {
             old.iter().filter_map(|start| start.overdue(now)).collect();
         let found = self.find_starts(line, old, &releases, freed);
         let promised = found.groups();
+        let before = self.holds.promised().map(|(id, _)| id);
+        let lost: Vec<GroupId> = before.filter(|id| !promised.contains(id)).collect();
         self.holds.retain_promises(|id| promised.contains(&id));
         for (id, at, plan) in found.into_promises() {
             self.promise(id, at, plan);
@@ -65,8 +67,9 @@ impl Scheduler {
             for id in short.collect::<Vec<_>>() {
                 self.wait_without_start(id);
             }
+            line.retain(|id| !lost.contains(id));
         }
-        !broken.is_empty()
+        !broken.is_empty() || !lost.is_empty()
     }
 
     /// Starts for the line: by the sums, or one at a time where these do not hold.
