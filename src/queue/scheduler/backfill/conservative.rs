@@ -51,7 +51,7 @@ impl Scheduler {
         let found = self.find_starts(line, old, &releases, freed);
         let promised = found.groups();
         let before = self.holds.promised().map(|(id, _)| id);
-        let lost: Vec<GroupId> = before.filter(|id| !promised.contains(id)).collect();
+        let lost: Vec<_> = before.filter(|id| !promised.contains(id)).collect();
         self.holds.retain_promises(|id| promised.contains(&id));
         for (id, at, plan) in found.into_promises() {
             self.promise(id, at, plan);
@@ -103,10 +103,8 @@ impl Scheduler {
     }
 
     /// Starts the groups whose promised start has come, in queue order. Returns those that cannot
-    /// start: they wait for something else, or had no place twice.
-    ///
-    /// Once may be too early: what ends at that time may still run, and has longer to go a moment
-    /// later.
+    /// start: they wait for something else, or had no place twice. Once may be too early: others
+    /// may run on.
     fn start_promised(
         &mut self,
         line: &[GroupId],
