@@ -12,7 +12,7 @@ use crate::place::gang::Gang;
 use crate::place::layout::Layout;
 use crate::place::topology::partition::Candidate;
 
-/// Pods placed in trials from which another thread is worth its while.
+/// Runs of equal pods in trials from which another thread is worth its while.
 const WORTH_IT: usize = 1_000;
 
 impl<E: Engine> Sequential<'_, E> {
@@ -27,9 +27,11 @@ impl<E: Engine> Sequential<'_, E> {
         candidates: &[Candidate],
     ) -> Result<Option<Vec<Option<Layout>>>, PlaceError> {
         let threads = self.threads.min(candidates.len());
+        let members = gang.shape_of().get(first..first + group.pod_count()).unwrap_or(&[]);
+        let runs = || members.chunk_by(PartialEq::eq).count();
         if threads < 2
             || self.framework.domain_scores().is_empty()
-            || group.pod_count() * candidates.len() < WORTH_IT
+            || runs() * candidates.len() < WORTH_IT
         {
             return Ok(None);
         }

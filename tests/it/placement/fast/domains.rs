@@ -164,10 +164,10 @@ fn domains_tried_side_by_side() {
             let leaf = |dice: &mut Dice, name: &str, members: usize| {
                 let minimum = 1 + dice.roll(8) as u32;
                 let mut group = PodGroup::gang(name, minimum);
-                let shapes = if mixed { 4 } else { 1 };
-                for _ in 0..shapes {
-                    let pod = pod(dice);
-                    group = group.pods(members / shapes, pod);
+                let shapes: Vec<Pod> = (0..if mixed { 4 } else { 1 }).map(|_| pod(dice)).collect();
+                // In turn: each pod is a run of its own.
+                for pod in shapes.iter().cycle().take(members) {
+                    group = group.pods(1, pod.clone());
                 }
                 confined(dice, group)
             };
