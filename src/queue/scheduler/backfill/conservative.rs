@@ -51,7 +51,7 @@ impl Scheduler {
         let found = self.find_starts(line, old, &releases, freed);
         let promised = found.groups();
         let before = self.holds.promised().map(|(id, _)| id);
-        let lost: Vec<_> = before.filter(|id| !promised.contains(id)).collect();
+        let lost: BTreeSet<_> = before.filter(|id| !promised.contains(id)).collect();
         self.holds.retain_promises(|id| promised.contains(&id));
         for (id, at, plan) in found.into_promises() {
             self.promise(id, at, plan);
