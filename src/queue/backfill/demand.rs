@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use crate::model::PodShape;
+use crate::model::{PodGroup, PodShape};
 use crate::queue::groups::{MemberState, QueuedGroup};
 use crate::state::{Cluster, ResourceId};
 
@@ -111,40 +111,33 @@ impl ResourceNumbers {
         demand
     }
 
-    /// The least need of the pending members of a group to start; nothing where members may be left
-    /// out that are not alike.
+    /// No more than the pending members of a group need to start. Exact where none may be left out, or
+    /// all are alike. O(members, and groups inside by their logarithm).
     pub(in crate::queue) fn of_group(&mut self, queued: &QueuedGroup) -> Demand {
-        if !queued.root().groups.is_empty() {
-            return Demand::default();
-        }
-        let there =
-            |state| matches!(state, MemberState::Bound | MemberState::Planned | MemberState::Done);
-        let running =
-            queued.members().values().filter(|member| there(member.state())).count() as u64;
-        let need = u64::from(queued.root().policy.minimum()).saturating_sub(running).max(1);
-        let pending = queued.members().values().filter(|member| {
-            member.state() == MemberState::Pending && member.pod().scheduling_gates.is_empty()
-        });
-        let (mut sum, mut least, mut count) = (Demand::default(), None::<Demand>, 0_u64);
+        let mut leaves: Vec<Leaf> = Vec::new();
         let mut last: Option<(&PodShape, Demand)> = None;
-        for member in pending {
-            let shape = &**member.pod().shape();
-            let known = last.take().filter(|(known, _)| core::ptr::eq(*known, shape));
-            let (shape, one) = known.unwrap_or_else(|| (shape, self.of_shape(shape)));
-            sum.add(&one);
-            match &mut least {
-                Some(least) => least.least_with(&one),
-                None => least = Some(one.clone()),
+        for member in queued.members().values() {
+            if leaves.len() <= member.leaf() {
+                leaves.resize_with(member.leaf() + 1, Leaf::default);
             }
-            last = Some((shape, one));
-            count += 1;
+            let Some(leaf) = leaves.get_mut(member.leaf()) else { continue };
+            match member.state() {
+                MemberState::Bound | MemberState::Planned | MemberState::Done => leaf.there += 1,
+                MemberState::Pending if member.pod().scheduling_gates.is_empty() => {
+                    let shape = &**member.pod().shape();
+                    let known = last.take().filter(|(known, _)| core::ptr::eq(*known, shape));
+                    let (shape, one) = known.unwrap_or_else(|| (shape, self.of_shape(shape)));
+                    leaf.add(&one);
+                    last = Some((shape, one));
+                }
+                _ => {}
+            }
         }
-        if need >= count {
-            return sum;
+        let root = queued.root();
+        if root.groups.is_empty() {
+            return leaves.pop().unwrap_or_default().demand(root, 1);
         }
-        let mut least = least.unwrap_or_default();
-        least.times(need);
-        least
+        of_tree(root, &mut leaves.into_iter())
     }
 
     /// Numbers that were saved by name.
@@ -162,6 +155,56 @@ impl ResourceNumbers {
     pub(in crate::queue) fn resources(&self, cluster: &Cluster) -> Vec<Option<ResourceId>> {
         self.0.iter().map(|name| cluster.resource(name)).collect()
     }
+}
+
+/// Members of a group of pods.
+#[derive(Debug, Default)]
+struct Leaf {
+    /// How many run, are planned or have finished.
+    there: u64,
+    pending: u64,
+    /// Requests of the pending ones: all of them, and the least of each resource.
+    sum: Demand,
+    least: Option<Demand>,
+}
+
+impl Leaf {
+    fn add(&mut self, one: &Demand) {
+        self.pending += 1;
+        self.sum.add(one);
+        match &mut self.least {
+            Some(least) => least.least_with(one),
+            None => self.least = Some(one.clone()),
+        }
+    }
+
+    /// The demand of as many as the group lacks, `at_least` so many.
+    fn demand(self, group: &PodGroup, at_least: u64) -> Demand {
+        let need = u64::from(group.policy.minimum()).saturating_sub(self.there).max(at_least);
+        if need >= self.pending {
+            return self.sum;
+        }
+        let mut least = self.least.unwrap_or_default();
+        least.times(need);
+        least
+    }
+}
+
+/// The demand of as many groups inside as count: of each resource, those that ask for least.
+fn of_tree(group: &PodGroup, leaves: &mut impl Iterator<Item = Leaf>) -> Demand {
+    if group.groups.is_empty() {
+        return leaves.next().map(|leaf| leaf.demand(group, 0)).unwrap_or_default();
+    }
+    let inside: Vec<Demand> =
+        group.groups.iter().map(|inner| of_tree(inner, &mut *leaves)).collect();
+    let need = group.policy.minimum() as usize;
+    let resources = inside.iter().map(|one| one.0.len()).max().unwrap_or(0);
+    Demand::of_amounts((0..resources).map(|number| {
+        let amount = |one: &Demand| one.0.get(number).copied().unwrap_or(0).max(0);
+        let mut amounts: Vec<i64> = inside.iter().map(amount).collect();
+        amounts.sort_unstable();
+        amounts.into_iter().take(need).fold(0, i64::saturating_add)
+    }))
 }
 
 #[cfg(test)]

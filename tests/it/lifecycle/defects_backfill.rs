@@ -397,3 +397,33 @@ fn a_promise_that_is_lost_beside_one_that_is_late_releases_its_room() {
     quiet(&mut scheduler, at(101));
     assert_eq!(promised(&scheduler), told(&[("brief", 200), ("next", 250)]));
 }
+
+/// Groups of groups counted as no demand at all, so that one behind was promised the room of one before it.
+#[test]
+fn groups_of_groups_that_arrive_at_once_are_promised_starts_in_their_order() {
+    let mut scheduler = under(Backfill::conservative(), 2, 2);
+    let job = |name: &str, parts: &[usize], least: u32, secs| {
+        let mut group = PodGroup::gang(name, least).run_time_estimate(Duration::from_secs(secs));
+        for (number, size) in parts.iter().enumerate() {
+            let part = PodGroup::gang(format!("{name}-{number}"), *size as u32);
+            group = group.group(part.pods(*size, Pod::new().request(GPU, 1)));
+        }
+        group
+    };
+    start(&mut scheduler, job("short", &[2], 1, 100), at(0));
+    start(&mut scheduler, job("long", &[1], 1, 200), at(0));
+    // Of the parts of `either`, one of two pods is enough.
+    let line = [
+        job("wide", &[1, 3], 2, 500).priority(2),
+        job("either", &[3, 2, 4], 1, 300).priority(1),
+        job("narrow", &[1, 1], 2, 100),
+    ];
+    for group in line {
+        scheduler.handle_group(group, at(1)).unwrap();
+    }
+    quiet(&mut scheduler, at(1));
+    let told = |own: &[(&str, u64)]| {
+        own.iter().map(|(name, time)| ((*name).to_owned(), at(*time))).collect::<Vec<_>>()
+    };
+    assert_eq!(promised(&scheduler), told(&[("wide", 200), ("either", 700), ("narrow", 100)]));
+}
