@@ -229,8 +229,10 @@ impl World {
         }
         if let Some(quiet) = &mut self.quiet {
             quiet.room.push((owner, by.to_owned(), nodes));
-        }
-        if let Some(quiet) = &mut self.quiet {
+            // A claim also ends when another scheduler takes the place of a unit that was to move.
+            if let Some(pressed) = quiet.pressed.get_mut(&(owner, by.to_owned())) {
+                pressed.extend(units.iter().flat_map(|unit| unit.to.iter().cloned()));
+            }
             let evicted = units.iter().filter(|unit| unit.to.is_empty());
             let pods = evicted.flat_map(|unit| &unit.pods);
             quiet.disturbed.extend(pods.filter_map(|pod| self.pods[pod].root.clone()));
