@@ -112,7 +112,7 @@ impl ResourceNumbers {
     }
 
     /// No more than the pending members of a group need to start. Exact where none may be left out, or
-    /// all are alike. O(members, and groups inside by their logarithm).
+    /// all are alike.
     pub(in crate::queue) fn of_group(&mut self, queued: &QueuedGroup) -> Demand {
         let mut leaves: Vec<Leaf> = Vec::new();
         let mut last: Option<(&PodShape, Demand)> = None;
