@@ -173,7 +173,8 @@ pub(super) struct World {
     pub(super) failed: BTreeSet<String>,
     /// Bindings that a node refused: the scheduler, the node, the pod, and when.
     pub(super) refused: Vec<(usize, String, Pod, Time)>,
-    /// Groups of plans of which a binding was just refused, or lost its node: decisions that follow may take them back.
+    /// Groups of plans of which a binding was just refused, or lost its node or pod: decisions that follow may take
+    /// them back.
     pub(super) unsettled: BTreeSet<String>,
     /// When a queue, or who stands in it, last changed.
     pub(super) quota_changed: Time,
@@ -481,6 +482,8 @@ impl World {
         if how != Leave::Pending {
             self.pods.remove(pod);
         }
+        let is_in = |own: &&Flight| own.open.contains_key(pod) || own.lost.contains_key(pod);
+        self.unsettled.extend(self.flights.iter().filter(is_in).flat_map(|own| own.groups.clone()));
         self.forget(pod);
         self.note_begun(pod);
         for index in 0..self.processes.len() {
