@@ -114,12 +114,9 @@ impl ResourceNumbers {
     /// No more than the pending members of a group need to start. Exact where none may be left out, or
     /// all are alike.
     pub(in crate::queue) fn of_group(&mut self, queued: &QueuedGroup) -> Demand {
-        let mut leaves: Vec<Leaf> = Vec::new();
+        let mut leaves: Vec<Leaf> = queued.leaves().iter().map(|_| Leaf::default()).collect();
         let mut last: Option<(&PodShape, Demand)> = None;
         for member in queued.members().values() {
-            if leaves.len() <= member.leaf() {
-                leaves.resize_with(member.leaf() + 1, Leaf::default);
-            }
             let Some(leaf) = leaves.get_mut(member.leaf()) else { continue };
             match member.state() {
                 MemberState::Bound | MemberState::Planned | MemberState::Done => leaf.there += 1,
