@@ -1,7 +1,7 @@
 //! Faults that altered documents found, each by its smallest case.
 
 use phalanx::kubernetes::watch::{Kind, Store, WatchEvent};
-use phalanx::queue::{PriorityThenTime, SavedScheduler, Settings};
+use phalanx::queue::{Backfill, PriorityThenTime, SavedScheduler, Settings};
 use phalanx::{Cluster, Framework, Node, Pod, PodGroup, Scheduler, Time};
 use serde_json::{Value, json};
 
@@ -85,4 +85,18 @@ fn a_save_of_which_a_hold_is_for_another_group_is_refused() {
         }
     }
     assert!(["Plan", "Room", "Promise"].iter().all(|kind| kinds.contains(*kind)), "{kinds:?}");
+}
+
+/// The number of a member's leaf was taken for a length.
+#[test]
+fn a_member_of_a_leaf_that_is_not_there_has_no_demand() {
+    let settings = Settings::new().backfill(Backfill::easy());
+    let mut scheduler = Scheduler::new(Cluster::new(), Framework::default(), settings);
+    scheduler.handle_group(PodGroup::of("g", 1, Pod::new().request("cpu", 1)), NOW).unwrap();
+    let mut text = serde_json::to_string(&scheduler.save()).unwrap();
+    assert_eq!(text.matches(r#""leaf":0"#).count(), 1);
+    text = text.replace(r#""leaf":0"#, &format!(r#""leaf":{}"#, usize::MAX / 2));
+    let marred: SavedScheduler = serde_json::from_str(&text).unwrap();
+    let mut scheduler = Scheduler::restore(marred, Framework::default(), PriorityThenTime);
+    assert!(scheduler.poll_decision(NOW).is_none());
 }
