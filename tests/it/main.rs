@@ -3,7 +3,7 @@
 //! Apart stand `conformance` (the recorded answers of other schedulers) and `examples` (the modules
 //! of the example programs, which name each other from the root of a program).
 
-// Modules without anything random do the same in a soak as before it, so that a soak leaves them out.
+// A soak leaves out modules that have no longer streams for it, and nothing random that vectors could change.
 #![cfg_attr(soak, allow(dead_code, reason = "helpers of the modules that are left out"))]
 #![allow(
     clippy::assigning_clones,
@@ -27,12 +27,9 @@
 mod api;
 mod autoscale;
 mod claims;
-#[cfg(not(soak))]
 mod devices;
 mod everything;
-#[cfg(not(soak))]
 mod koordinator;
-#[cfg(not(soak))]
 mod kubernetes_preemption;
 mod lifecycle;
 #[cfg(not(soak))]
@@ -46,6 +43,5 @@ mod simulate;
 mod support;
 mod tenants;
 mod topology;
-#[cfg(not(soak))]
 mod volumes;
 mod watches;

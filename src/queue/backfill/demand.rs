@@ -130,11 +130,7 @@ impl ResourceNumbers {
                 _ => {}
             }
         }
-        let root = queued.root();
-        if root.groups.is_empty() {
-            return leaves.pop().unwrap_or_default().demand(root, 1);
-        }
-        of_tree(root, &mut leaves.into_iter())
+        of_tree(queued.root(), &mut leaves.into_iter(), 1)
     }
 
     /// Numbers that were saved by name.
@@ -187,13 +183,14 @@ impl Leaf {
     }
 }
 
-/// The demand of as many groups inside as count: of each resource, those that ask for least.
-fn of_tree(group: &PodGroup, leaves: &mut impl Iterator<Item = Leaf>) -> Demand {
+/// The demand of as many groups inside as count: of each resource, those that ask for least. A group of pods asks
+/// for `at_least` so many; one inside for none.
+fn of_tree(group: &PodGroup, leaves: &mut impl Iterator<Item = Leaf>, at_least: u64) -> Demand {
     if group.groups.is_empty() {
-        return leaves.next().map(|leaf| leaf.demand(group, 0)).unwrap_or_default();
+        return leaves.next().unwrap_or_default().demand(group, at_least);
     }
     let inside: Vec<Demand> =
-        group.groups.iter().map(|inner| of_tree(inner, &mut *leaves)).collect();
+        group.groups.iter().map(|inner| of_tree(inner, &mut *leaves, 0)).collect();
     let need = group.policy.minimum() as usize;
     let resources = inside.iter().map(|one| one.0.len()).max().unwrap_or(0);
     Demand::of_amounts((0..resources).map(|number| {

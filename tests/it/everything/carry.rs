@@ -92,8 +92,7 @@ impl World {
                 quiet.disturbed.extend(self.pods[&pod].root.clone());
             }
             self.refused.push((owner, node, self.pods[&pod].spec.clone(), now));
-            self.forget(&pod);
-            self.unsettled.extend(flight.groups);
+            self.fall_out(&pod);
             return self.processes[owner].binding(ticket, &pod, false, now);
         }
         self.tell(|| format!("{pod} is bound to {node}"));

@@ -283,12 +283,8 @@ impl World {
                     let open: Vec<String> =
                         open.filter(|(_, to)| **to == name).map(|(pod, _)| pod.clone()).collect();
                     for pod in open {
-                        for flight in &mut self.flights {
-                            let is_of = flight.open.remove(&pod).or(flight.lost.remove(&pod));
-                            self.unsettled.extend(is_of.iter().flat_map(|_| flight.groups.clone()));
-                        }
+                        self.fall_out(&pod);
                     }
-                    self.flights.retain(|own| !own.open.is_empty() || !own.lost.is_empty());
                     let pods = &self.pods;
                     self.asks.retain(|ask| !ask.has_moved(pods));
                     // What was to go from there has gone; it may come back with the node.

@@ -482,9 +482,7 @@ impl World {
         if how != Leave::Pending {
             self.pods.remove(pod);
         }
-        let is_in = |own: &&Flight| own.open.contains_key(pod) || own.lost.contains_key(pod);
-        self.unsettled.extend(self.flights.iter().filter(is_in).flat_map(|own| own.groups.clone()));
-        self.forget(pod);
+        self.fall_out(pod);
         self.note_begun(pod);
         for index in 0..self.processes.len() {
             let is_owner = owner == Some(index);
@@ -528,6 +526,13 @@ impl World {
         }
         self.flights.retain(|flight| !flight.open.is_empty() || !flight.lost.is_empty());
         self.leaving.retain(|leaving| leaving.pod != pod);
+    }
+
+    /// A pod falls out of the plan that binds it, if there is one: decisions that follow may take the plan back.
+    pub(super) fn fall_out(&mut self, pod: &str) {
+        let is_in = |own: &&Flight| own.open.contains_key(pod) || own.lost.contains_key(pod);
+        self.unsettled.extend(self.flights.iter().filter(is_in).flat_map(|own| own.groups.clone()));
+        self.forget(pod);
     }
 
     pub(super) fn add_pod(&mut self, spec: Pod, root: Option<String>) {

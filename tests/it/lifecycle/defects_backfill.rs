@@ -16,6 +16,11 @@ fn under(rule: Backfill, nodes: usize, each: i64) -> Scheduler {
     Scheduler::new(gpus(nodes, each), Framework::default(), Settings::new().backfill(rule))
 }
 
+/// Promises as [`promised`] has them, with their times in seconds.
+fn told(own: &[(&str, u64)]) -> Vec<(String, Time)> {
+    own.iter().map(|(name, time)| ((*name).to_owned(), at(*time))).collect()
+}
+
 /// A gang that runs for so many seconds.
 fn job(name: &str, size: usize, secs: u64) -> PodGroup {
     gang(name, size).run_time_estimate(Duration::from_secs(secs))
@@ -386,9 +391,6 @@ fn a_promise_that_is_lost_beside_one_that_is_late_releases_its_room() {
         scheduler.handle_group(group, at(1)).unwrap();
         quiet(&mut scheduler, at(1));
     }
-    let told = |own: &[(&str, u64)]| {
-        own.iter().map(|(name, time)| ((*name).to_owned(), at(*time))).collect::<Vec<_>>()
-    };
     assert_eq!(promised(&scheduler), told(&[("wide", 200), ("brief", 100), ("next", 700)]));
     let pod = scheduler.cluster().pod("default", "long-all-0").unwrap();
     let name = pod.node().unwrap().name().to_owned();
@@ -412,7 +414,7 @@ fn groups_of_groups_that_arrive_at_once_are_promised_starts_in_their_order() {
     };
     start(&mut scheduler, job("short", &[2], 1, 100), at(0));
     start(&mut scheduler, job("long", &[1], 1, 200), at(0));
-    // Of the parts of `either`, one of two pods is enough.
+    // One part of two pods is enough for `either`.
     let line = [
         job("wide", &[1, 3], 2, 500).priority(2),
         job("either", &[3, 2, 4], 1, 300).priority(1),
@@ -422,8 +424,5 @@ fn groups_of_groups_that_arrive_at_once_are_promised_starts_in_their_order() {
         scheduler.handle_group(group, at(1)).unwrap();
     }
     quiet(&mut scheduler, at(1));
-    let told = |own: &[(&str, u64)]| {
-        own.iter().map(|(name, time)| ((*name).to_owned(), at(*time))).collect::<Vec<_>>()
-    };
     assert_eq!(promised(&scheduler), told(&[("wide", 200), ("either", 700), ("narrow", 100)]));
 }
